@@ -1,0 +1,90 @@
+//! What a node is told at its start.
+
+use std::time::Duration;
+
+use placement::{NodeId, Weight};
+use service::settings::ClusterToken;
+
+/// The settings of a node, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's name.
+    pub node_id: NodeId,
+    /// `host:port` that gateways and the migrator dial.
+    pub advertise: String,
+    /// The weight `add-node` gives it by default.
+    pub weight: Weight,
+    /// L2 servers; a slot's entries live on one of them. Empty: no L2.
+    pub redis_urls: Vec<RedisUrl>,
+    /// Bound of L1, in bytes of keys, values and overhead.
+    pub l1_bytes: u64,
+    /// How long L1 keeps an entry, ±10 %.
+    pub l1_ttl: Duration,
+    /// How long L2 keeps an entry, ±10 %.
+    pub l2_ttl: Duration,
+    /// How long both keep a known absence, ±10 %.
+    pub negative_ttl: Duration,
+    /// How long the lease lasts without a heartbeat.
+    pub lease_ttl: Duration,
+    /// How long a stop waits for requests in progress.
+    pub drain_timeout: Duration,
+    /// The bearer token of the cluster, if it has one.
+    pub cluster_token: Option<ClusterToken>,
+    /// The largest value, in bytes.
+    pub max_value_bytes: u64,
+}
+
+impl Config {
+    /// The documented defaults.
+    pub fn with_defaults(node_id: NodeId, advertise: String) -> Self {
+        Self {
+            node_id,
+            advertise,
+            weight: Weight::default(),
+            redis_urls: Vec::new(),
+            l1_bytes: 256 << 20,
+            l1_ttl: Duration::from_secs(600),
+            l2_ttl: Duration::from_secs(3600),
+            negative_ttl: Duration::from_secs(30),
+            lease_ttl: Duration::from_secs(3),
+            drain_timeout: Duration::from_secs(10),
+            cluster_token: None,
+            max_value_bytes: 1 << 20,
+        }
+    }
+}
+
+/// The URL of a Redis server. Its `Debug` hides the password.
+#[derive(Clone)]
+pub struct RedisUrl(redis::Client);
+
+/// A text that is no Redis URL; does not repeat it, for it may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a Redis URL: expected redis://[user:password@]host[:port][/database]")]
+pub struct RedisUrlInvalid;
+
+impl RedisUrl {
+    pub(crate) fn client(&self) -> redis::Client {
+        self.0.clone()
+    }
+}
+
+impl std::str::FromStr for RedisUrl {
+    type Err = RedisUrlInvalid;
+
+    fn from_str(url: &str) -> Result<Self, RedisUrlInvalid> {
+        use redis::IntoConnectionInfo;
+        if !url.starts_with("redis://") {
+            return Err(RedisUrlInvalid);
+        }
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(Duration::from_secs(3));
+        let info = url.into_connection_info().map_err(|_| RedisUrlInvalid)?.set_tcp_settings(tcp);
+        redis::Client::open(info).map(Self).map_err(|_| RedisUrlInvalid)
+    }
+}
+
+impl std::fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RedisUrl(…)")
+    }
+}

@@ -1,0 +1,115 @@
+//! The node's routes on one screen. The data plane is served before the router; the router has all the rest.
+
+mod answer;
+mod conditions;
+mod control;
+mod entries;
+mod health;
+mod listing;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+use tower::ServiceExt;
+use wire::ProblemCode;
+use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
+
+use crate::limits;
+use crate::metrics::{RequestLabels, Route};
+use crate::node::Node;
+
+/// The service of one node, cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    node: Arc<Node>,
+    router: Router,
+}
+
+impl App {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        let router = Router::new()
+            .route("/healthz", get(health::healthz))
+            .route("/readyz", get(health::readyz))
+            .route("/metrics", get(health::metrics))
+            .route("/internal/changes/{change}/seal", post(control::seal))
+            .route("/internal/changes/{change}/settle", post(control::settle))
+            .route("/internal/refresh", post(control::refresh))
+            .route("/internal/slots", get(control::slots))
+            .fallback(|| async { answer::problem(ProblemCode::NotFound, "see the README for the routes") })
+            .method_not_allowed_fallback(|| async {
+                answer::problem(ProblemCode::MethodNotAllowed, "this route has another method")
+            })
+            .layer(DefaultBodyLimit::max(limits::JSON_BODY_MAX as usize))
+            .with_state(Arc::clone(&node));
+        Self { node, router }
+    }
+
+    /// Answers one request; never fails.
+    pub(crate) async fn respond(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let path = request.uri().path();
+        if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
+            return Ok(self.data_plane(request).await);
+        }
+        if path.starts_with("/internal/") && !self.authorised(&request) {
+            return Ok(unauthorised());
+        }
+        self.router.oneshot(request.map(Body::new)).await
+    }
+
+    async fn data_plane(&self, request: Request<Incoming>) -> Response<Body> {
+        let node = &self.node;
+        let began = Instant::now();
+        let request_id = service::request_id::of(request.headers());
+        let route = route_of(&request);
+        let mut response = match node.in_progress.try_acquire() {
+            Err(_) => answer::problem(ProblemCode::Overloaded, "too many requests are in progress at this node"),
+            Ok(_permit) if !self.authorised(&request) => unauthorised(),
+            Ok(_permit) => match route {
+                Route::list => listing::list(node, &request).await,
+                Route::mget => listing::mget(node, request).await,
+                _ => entries::respond(node, request).await,
+            },
+        };
+        answer::finish(&mut response, node, request_id);
+        let status = response.status().as_u16();
+        if status == ProblemCode::WrongOwner.status().as_u16() {
+            node.metrics.wrong_owner.inc();
+        }
+        node.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();
+        node.metrics.request_seconds.observe(began.elapsed().as_secs_f64());
+        response
+    }
+
+    fn authorised<B>(&self, request: &Request<B>) -> bool {
+        self.node.config.cluster_token.as_ref().is_none_or(|token| token.authorises(request.headers()))
+    }
+}
+
+/// Whether the node should be sent traffic, for health routes.
+pub(crate) fn is_draining(node: &Node) -> bool {
+    node.status.draining.load(Ordering::Acquire)
+}
+
+fn unauthorised() -> Response<Body> {
+    answer::problem(ProblemCode::Unauthorized, "the cluster's bearer token is missing or wrong")
+}
+
+fn route_of<B>(request: &Request<B>) -> Route {
+    match (request.uri().path(), request.method()) {
+        (ENTRIES_LIST, _) => Route::list,
+        (ENTRIES_MGET, _) => Route::mget,
+        (_, &Method::GET) => Route::get,
+        (_, &Method::HEAD) => Route::head,
+        (_, &Method::PUT) => Route::put,
+        (_, &Method::DELETE) => Route::delete,
+        _ => Route::other,
+    }
+}

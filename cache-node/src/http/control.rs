@@ -1,0 +1,71 @@
+//! `/internal/*`: what the migrator asks of a node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use http::{Response, StatusCode};
+use placement::{ChangeId, Slot};
+use wire::ProblemCode;
+use wire::control::{SealRequest, SlotContents, SlotsReport};
+
+use super::answer;
+use crate::node::Node;
+use crate::sealing::SealRefused;
+
+pub(super) async fn seal(
+    State(node): State<Arc<Node>>,
+    Path(change): Path<String>,
+    body: Bytes,
+) -> Result<Json<wire::control::SealReport>, Response<Body>> {
+    let change = change_id(&change).ok_or_else(no_change_id)?;
+    let request: SealRequest = serde_json::from_slice(&body)
+        .map_err(|_| answer::problem(ProblemCode::RequestInvalid, "the body is {\"slots\":[…]} as JSON"))?;
+    let sealed = node.seal(change, &request.slots).await;
+    sealed.map(Json).map_err(|refused| {
+        let why = match refused {
+            SealRefused::NotOwner(slot) => format!("slot {slot} is not owned by this node"),
+            SealRefused::SealedForAnother(other) => format!("sealed for change {other}, which is not settled"),
+            SealRefused::NotDrained(slot) => format!("writes of slot {slot} did not end in time"),
+        };
+        answer::problem(ProblemCode::ChangeConflict, why)
+    })
+}
+
+pub(super) async fn settle(
+    State(node): State<Arc<Node>>,
+    Path(change): Path<String>,
+) -> Result<Json<wire::control::SettleReport>, Response<Body>> {
+    let change = change_id(&change).ok_or_else(no_change_id)?;
+    node.settle(change).await.map(Json).map_err(|error| answer::origin_failed(&error))
+}
+
+pub(super) async fn refresh(State(node): State<Arc<Node>>) -> Result<StatusCode, Response<Body>> {
+    node.refresh_slots().await.map(|_| StatusCode::NO_CONTENT).map_err(|error| answer::origin_failed(&error))
+}
+
+/// What L1 holds under the current reigns, per slot.
+pub(super) async fn slots(State(node): State<Arc<Node>>) -> Json<SlotsReport> {
+    let mut contents: HashMap<Slot, SlotContents> = HashMap::new();
+    node.l1.for_each(|name, tag, value_bytes| {
+        if node.slots.word(name.slot).servable() == Some(tag) {
+            let slot = name.slot;
+            let held = contents.entry(slot).or_insert(SlotContents { slot, entries: 0, bytes: 0 });
+            held.entries += 1;
+            held.bytes += (name.size() + value_bytes) as u64;
+        }
+    });
+    let mut slots: Vec<_> = contents.into_values().collect();
+    slots.sort_by_key(|contents| contents.slot);
+    Json(SlotsReport { node: node.config.node_id.clone(), owned: node.slots.owned(), slots })
+}
+
+fn change_id(text: &str) -> Option<ChangeId> {
+    text.parse().ok().map(ChangeId)
+}
+
+fn no_change_id() -> Response<Body> {
+    answer::problem(ProblemCode::RequestInvalid, "a change is a number")
+}

@@ -1,0 +1,140 @@
+//! `/v1/entries/{key}`: GET, HEAD, PUT, DELETE.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use hyper::body::{Body as _, Incoming};
+use origin::WriteKind;
+use placement::UserId;
+use placement::freshness::Bypass;
+use service::body::{BodyError, read_limited};
+use wire::ProblemCode;
+use wire::entries::{ENTRIES_PREFIX, decode_key};
+use wire::headers::{CACHE_STATUS, X_SHARDCACHE_DETACHED, X_USER_ID};
+
+use super::answer;
+use super::conditions::{MalformedTags, ReadCondition, read_condition, write_precondition};
+use crate::entry_name::EntryName;
+use crate::limits;
+use crate::node::Node;
+use crate::write_path::WriteRequest;
+
+type Refusal = Box<Response<Body>>;
+
+/// Answers one request of the route; everything about it is checked before its body is asked for.
+pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Response<Body> {
+    let answered = match *request.method() {
+        Method::GET | Method::HEAD => read(node, &request).await,
+        Method::PUT => put(node, request).await,
+        Method::DELETE => delete(node, &request).await,
+        _ => {
+            let mut response = answer::problem(ProblemCode::MethodNotAllowed, "an entry has GET, HEAD, PUT and DELETE");
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT, DELETE"));
+            return response;
+        }
+    };
+    answered.unwrap_or_else(|refusal| *refusal)
+}
+
+async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let headers = request.headers();
+    let name = name_of(request)?;
+    let read =
+        if is_detached(headers) { node.read_direct(&name, Bypass::Detached).await } else { node.read(&name).await };
+    let read = read.map_err(|refused| Box::new(answer::read_refused(refused)))?;
+    super::listing::count(node, &read);
+    let version = read.content.as_ref().map(|entry| entry.version);
+    let judged = read_condition(headers, version).map_err(malformed)?;
+    let mut response = match (&read.content, judged) {
+        (_, ReadCondition::Failed) => answer::problem(ProblemCode::PreconditionFailed, "If-Match does not hold"),
+        (None, _) => answer::problem(ProblemCode::EntryNotFound, "the user has no entry of that key"),
+        (Some(entry), ReadCondition::NotModified) => answer::not_modified(entry),
+        (Some(entry), ReadCondition::Send) => answer::entry(entry),
+    };
+    response.headers_mut().insert(CACHE_STATUS, answer::cache_status(&read));
+    Ok(response)
+}
+
+async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let name = name_of(&request)?;
+    let precondition = write_precondition(request.headers()).map_err(malformed)?;
+    let content_type =
+        stored_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_else(|| "application/octet-stream".into());
+    let cache_control = stored_header(request.headers(), &header::CACHE_CONTROL)?;
+    let limit = node.config.max_value_bytes;
+    let value = read_limited(request.into_body(), limit, limits::BODY_DEADLINE).await.map_err(body_failed)?;
+    let kind = WriteKind::Put { value, content_type, cache_control };
+    Ok(write(node, WriteRequest { name, kind, precondition }).await)
+}
+
+async fn delete(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let name = name_of(request)?;
+    let precondition = write_precondition(request.headers()).map_err(malformed)?;
+    if !request.body().is_end_stream() {
+        return Err(Box::new(answer::problem(ProblemCode::RequestInvalid, "a DELETE has no body")));
+    }
+    Ok(write(node, WriteRequest { name, kind: WriteKind::Delete, precondition }).await)
+}
+
+async fn write(node: &Arc<Node>, request: WriteRequest) -> Response<Body> {
+    let mut response = match node.write(request).await {
+        Ok(answer) => answer::written(&answer),
+        Err(refused) => answer::write_refused(&refused),
+    };
+    response.headers_mut().insert(CACHE_STATUS, HeaderValue::from_static("shardcache-l1; fwd=method"));
+    response
+}
+
+fn name_of(request: &Request<Incoming>) -> Result<EntryName, Refusal> {
+    let user = user_of(request.headers())?;
+    let encoded = request.uri().path().strip_prefix(ENTRIES_PREFIX).unwrap_or_default();
+    let key = decode_key(encoded)
+        .map_err(|invalid| Box::new(answer::problem(ProblemCode::KeyInvalid, invalid.to_string())))?;
+    Ok(EntryName::new(user, key))
+}
+
+/// The user of a request to a node: gateways send exactly one header.
+pub(super) fn user_of(headers: &HeaderMap) -> Result<UserId, Refusal> {
+    let mut values = headers.get_all(X_USER_ID).iter();
+    let refused = |code, detail: &str| Box::new(answer::problem(code, detail));
+    let first = values.next().ok_or_else(|| refused(ProblemCode::UserIdMissing, "send one X-User-ID header"))?;
+    if values.next().is_some() {
+        return Err(refused(ProblemCode::UserIdInvalid, "X-User-ID was sent more than once"));
+    }
+    UserId::parse(first.as_bytes()).map_err(|invalid| refused(ProblemCode::UserIdInvalid, &invalid.to_string()))
+}
+
+pub(super) fn is_detached(headers: &HeaderMap) -> bool {
+    headers.get(X_SHARDCACHE_DETACHED).is_some_and(|value| value == "1")
+}
+
+/// A header that is stored with the entry and given back.
+fn stored_header(headers: &HeaderMap, name: &header::HeaderName) -> Result<Option<String>, Refusal> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| text.len() <= limits::STORED_HEADER_MAX);
+    match text {
+        Some(text) => Ok(Some(text.to_owned())),
+        None => {
+            let detail = format!("{name} must be visible ASCII of at most {} bytes", limits::STORED_HEADER_MAX);
+            Err(Box::new(answer::problem(ProblemCode::RequestInvalid, detail)))
+        }
+    }
+}
+
+fn malformed(tags: MalformedTags) -> Refusal {
+    Box::new(answer::problem(ProblemCode::RequestInvalid, format!("{} is not a list of entity tags", tags.0)))
+}
+
+/// A body that did not come whole; the connection is not used again.
+pub(super) fn body_failed(error: BodyError) -> Refusal {
+    let mut response = match error {
+        BodyError::TooLarge => {
+            answer::problem(ProblemCode::ValueTooLarge, "the body is over the limit of this cluster")
+        }
+        BodyError::Timeout => answer::problem(ProblemCode::RequestTimeout, "the body did not arrive in time"),
+        BodyError::Broken => answer::problem(ProblemCode::RequestInvalid, "the body did not arrive whole"),
+    };
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Box::new(response)
+}

@@ -1,0 +1,155 @@
+//! Per key: the guard, the writer, and the load in progress (protocol S8). The critical sections of reads and writes.
+//!
+//! Keys fall into stripes; the keys of a stripe share a guard, which only costs a cached value now and then.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use placement::freshness::{Guard, LoadStart};
+use tokio::sync::{Notify, watch};
+
+use crate::entry_name::EntryName;
+use crate::limits;
+use crate::read_path::LoadEnd;
+
+const STRIPES: usize = 1 << 12;
+
+/// All keys of one node.
+pub(crate) struct KeyGuards {
+    stripes: Box<[Mutex<Stripe>]>,
+}
+
+/// One critical section.
+#[derive(Default)]
+pub(crate) struct Stripe {
+    guard: Guard,
+    /// Only keys with a writer, a waiting writer or a load.
+    keys: HashMap<EntryName, KeyState>,
+}
+
+#[derive(Default)]
+struct KeyState {
+    writer_active: bool,
+    writers_waiting: usize,
+    /// Wakes one waiting writer per release, in order.
+    writer_gone: Arc<Notify>,
+    load: Option<Load>,
+}
+
+/// A load in progress.
+struct Load {
+    start: LoadStart,
+    end: watch::Receiver<Option<LoadEnd>>,
+}
+
+/// What a write finds when it comes to the key.
+pub(crate) enum Turn {
+    /// The key is ours to write.
+    Taken,
+    /// Another writes; wait for the notification, then come again.
+    Wait(Arc<Notify>),
+    /// Too many wait already.
+    Full,
+}
+
+impl KeyGuards {
+    pub(crate) fn new() -> Self {
+        Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Enters the key's critical section. Taken before a slot's, never after.
+    pub(crate) fn lock(&self, name: &EntryName) -> MutexGuard<'_, Stripe> {
+        // The upper bits: the lower ones choose the place inside the hash maps.
+        let stripe = (name.hash_value() >> 40) as usize % STRIPES;
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stripe {
+    pub(crate) fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    pub(crate) fn writer_active(&self, name: &EntryName) -> bool {
+        self.keys.get(name).is_some_and(|key| key.writer_active)
+    }
+
+    /// The start of the load in progress.
+    pub(crate) fn load_start(&self, name: &EntryName) -> Option<LoadStart> {
+        self.keys.get(name).and_then(|key| key.load.as_ref()).map(|load| load.start)
+    }
+
+    /// Where the end of the load in progress will be told.
+    pub(crate) fn join_load(&self, name: &EntryName) -> Option<watch::Receiver<Option<LoadEnd>>> {
+        self.keys.get(name).and_then(|key| key.load.as_ref()).map(|load| load.end.clone())
+    }
+
+    /// Registers a load; one that began under another guard or reign is no longer joined by anyone.
+    pub(crate) fn begin_load(
+        &mut self,
+        name: &EntryName,
+        start: LoadStart,
+    ) -> (watch::Sender<Option<LoadEnd>>, watch::Receiver<Option<LoadEnd>>) {
+        let (end_tx, end) = watch::channel(None);
+        self.keys.entry(name.clone()).or_default().load = Some(Load { start, end: end.clone() });
+        (end_tx, end)
+    }
+
+    /// Forgets the load of that sender, unless a younger one has taken its place.
+    pub(crate) fn end_load(&mut self, name: &EntryName, end: &watch::Sender<Option<LoadEnd>>) {
+        if let Some(key) = self.keys.get_mut(name)
+            && key.load.as_ref().is_some_and(|load| end.subscribe().same_channel(&load.end))
+        {
+            key.load = None;
+            self.tidy(name);
+        }
+    }
+
+    /// W1: takes the key for a write, raising the guard, or says for what to wait.
+    pub(crate) fn take_for_write(&mut self, name: &EntryName) -> Turn {
+        let key = self.keys.entry(name.clone()).or_default();
+        if key.writer_active {
+            if key.writers_waiting >= limits::WRITERS_WAITING_MAX {
+                return Turn::Full;
+            }
+            key.writers_waiting += 1;
+            return Turn::Wait(Arc::clone(&key.writer_gone));
+        }
+        key.writer_active = true;
+        self.guard.raise();
+        Turn::Taken
+    }
+
+    /// A writer that waited no longer does, whatever came of it.
+    pub(crate) fn stop_waiting(&mut self, name: &EntryName) {
+        if let Some(key) = self.keys.get_mut(name) {
+            key.writers_waiting = key.writers_waiting.saturating_sub(1);
+            self.tidy(name);
+        }
+    }
+
+    /// The end of a write: raises the guard and lets the next writer come.
+    pub(crate) fn release_write(&mut self, name: &EntryName) {
+        self.guard.raise();
+        if let Some(key) = self.keys.get_mut(name) {
+            key.writer_active = false;
+            key.writer_gone.notify_one();
+            self.tidy(name);
+        }
+    }
+
+    /// Passes a wake-up on that a writer got but cannot use.
+    pub(crate) fn wake_next_writer(&self, name: &EntryName) {
+        if let Some(key) = self.keys.get(name)
+            && !key.writer_active
+        {
+            key.writer_gone.notify_one();
+        }
+    }
+
+    fn tidy(&mut self, name: &EntryName) {
+        if self.keys.get(name).is_some_and(|key| !key.writer_active && key.writers_waiting == 0 && key.load.is_none()) {
+            self.keys.remove(name);
+        }
+    }
+}

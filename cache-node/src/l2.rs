@@ -1,0 +1,149 @@
+//! L2: Redis servers, each slot's entries on one of them, under the slot's L2 space (protocol section 5).
+//!
+//! Not here: when L2 may be used for a slot (`placement::slot_hold`) and what may be stored (`placement::freshness`).
+
+mod envelope;
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use placement::Slot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::wall_ms;
+use crate::config::RedisUrl;
+use crate::entry_name::EntryName;
+use crate::l1::{Content, jittered};
+use crate::limits;
+use crate::metrics::Metrics;
+use server::{Server, Session};
+
+/// All L2 servers of one node.
+pub(crate) struct L2 {
+    servers: Vec<Arc<Server>>,
+    ttl: Duration,
+    negative_ttl: Duration,
+}
+
+/// The right to fill one L2 key once: void unless the key still holds our nonce (R8).
+pub(crate) struct L2Lease {
+    server: Arc<Server>,
+    session: Arc<Session>,
+    redis_key: String,
+    nonce: String,
+}
+
+/// What L2 says of a name.
+pub(crate) enum Lookup {
+    /// A value or a known absence, and how long it may still live.
+    Found(Content, Duration),
+    /// Nothing there: the lease to fill it is ours.
+    Leased(L2Lease),
+    /// Somebody else is filling it.
+    LeasedByAnother,
+    /// No usable answer.
+    Failed,
+}
+
+impl L2 {
+    pub(crate) fn new(urls: &[RedisUrl], ttl: Duration, negative_ttl: Duration, metrics: &Arc<Metrics>) -> Self {
+        let servers = urls.iter().map(|url| Arc::new(Server::new(url, Arc::clone(metrics)))).collect();
+        Self { servers, ttl, negative_ttl }
+    }
+
+    /// Starts a task per server that keeps its session.
+    pub(crate) fn start(&self, tasks: &TaskTracker, stop: &CancellationToken) {
+        for server in &self.servers {
+            tasks.spawn(Arc::clone(server).keep_session(stop.clone()));
+        }
+    }
+
+    /// Whether any server is configured.
+    pub(crate) fn is_configured(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
+    /// How many servers have a session, of how many.
+    pub(crate) fn sessions(&self) -> (usize, usize) {
+        (self.servers.iter().filter(|server| server.session().is_some()).count(), self.servers.len())
+    }
+
+    /// Whether a session of the space's identity is there (R2).
+    pub(crate) fn is_usable(&self, space: &str) -> bool {
+        self.find(space).is_some()
+    }
+
+    /// The identity that a new space of the slot gets: that of its server, if it has a session.
+    pub(crate) fn identity_for(&self, slot: Slot) -> Option<Arc<str>> {
+        let server = self.servers.get(slot.index() % self.servers.len().max(1))?;
+        server.session().map(|session| Arc::clone(&session.identity))
+    }
+
+    /// R6: lease or get. `None` when the space is not usable.
+    pub(crate) async fn look_up(&self, space: &str, name: &EntryName) -> Option<Lookup> {
+        let lease = self.prepare(space, name)?;
+        let mut command = redis::cmd("SET");
+        command.arg(&lease.redis_key).arg(&lease.nonce).arg("NX").arg("GET");
+        command.arg("PX").arg(limits::L2_LEASE.as_millis() as u64);
+        let answer: Option<Vec<u8>> = match lease.server.run(&lease.session, &command).await {
+            Ok(answer) => answer,
+            Err(_) => return Some(Lookup::Failed),
+        };
+        Some(match answer {
+            None => Lookup::Leased(lease),
+            Some(held) if held.starts_with(LEASE_PREFIX) => Lookup::LeasedByAnother,
+            Some(stored) => match envelope::decode(stored, wall_ms()) {
+                Some((content, left)) => Lookup::Found(content, left),
+                None => Lookup::LeasedByAnother,
+            },
+        })
+    }
+
+    /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.
+    pub(crate) async fn void(&self, space: &str, name: &EntryName) -> Option<L2Lease> {
+        let lease = self.prepare(space, name)?;
+        let mut command = redis::cmd("SET");
+        command.arg(&lease.redis_key).arg(&lease.nonce).arg("PX").arg(limits::L2_LEASE.as_millis() as u64);
+        match lease.server.run::<()>(&lease.session, &command).await {
+            Ok(()) => Some(lease),
+            Err(error) => {
+                if error.kind() != redis::ErrorKind::Io {
+                    // The server answered and refused (full, read-only, …): R1 ends the session.
+                    lease.server.end_session(&lease.session);
+                }
+                None
+            }
+        }
+    }
+
+    /// R8: fills the key if our lease still stands. May land at any later time, or never.
+    pub(crate) async fn redeem(&self, lease: L2Lease, content: &Content) {
+        let ttl = jittered(if content.is_some() { self.ttl } else { self.negative_ttl });
+        let stored = envelope::encode(content, wall_ms() + ttl.as_millis() as u64);
+        let mut command = redis::cmd("EVAL");
+        command.arg(REDEEM).arg(1).arg(&lease.redis_key).arg(&lease.nonce).arg(stored).arg(ttl.as_millis() as u64);
+        // A failure leaves the lease in place, which expires by itself.
+        let _ = lease.server.run::<i64>(&lease.session, &command).await;
+    }
+
+    fn prepare(&self, space: &str, name: &EntryName) -> Option<L2Lease> {
+        let (server, session) = self.find(space)?;
+        let nonce = format!("lease:{:032x}", rand::random::<u128>());
+        Some(L2Lease { server, session, redis_key: name.l2_key(space), nonce })
+    }
+
+    fn find(&self, space: &str) -> Option<(Arc<Server>, Arc<Session>)> {
+        let (identity, _) = space.rsplit_once('/')?;
+        self.servers.iter().find_map(|server| {
+            let session = server.session().filter(|session| *session.identity == *identity)?;
+            Some((Arc::clone(server), session))
+        })
+    }
+}
+
+const LEASE_PREFIX: &[u8] = b"lease:";
+
+const REDEEM: &str = "if redis.call('GET',KEYS[1])==ARGV[1] then redis.call('SET',KEYS[1],ARGV[2],'PX',ARGV[3]) \
+                      return 1 end return 0";

@@ -1,0 +1,124 @@
+//! How an entry, or a known absence, is stored in Redis.
+//!
+//! `SC`, format version 1, kind (`v` value, `a` absent), then, checked by an XXH3-64 of all that follows it:
+//! expiry (ms since 1970, u64), version (i64), lengths of content type and cache control (u16; 0xffff: none), both, value.
+//! Numbers are big-endian.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use origin::StoredEntry;
+use wire::entries::Version;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::l1::Content;
+
+const VALUE: [u8; 4] = *b"SC\x01v";
+const ABSENT: [u8; 4] = *b"SC\x01a";
+const HEAD: usize = 4 + 8;
+const FIXED: usize = 8 + 8 + 2 + 2;
+const NO_TEXT: u16 = u16::MAX;
+
+/// The stored form; `expires_ms` is when the entry ends everywhere, whatever tier copies it.
+pub(super) fn encode(content: &Content, expires_ms: u64) -> Vec<u8> {
+    let mut checked = Vec::with_capacity(FIXED + content.as_ref().map_or(0, |entry| entry.value.len() + 64));
+    checked.put_u64(expires_ms);
+    let kind = match content {
+        None => {
+            checked.put_i64(0);
+            checked.put_u16(0);
+            checked.put_u16(NO_TEXT);
+            ABSENT
+        }
+        Some(entry) => {
+            checked.put_i64(entry.version.0);
+            // Stored headers are bounded far below 64 KiB on their way in.
+            checked.put_u16(entry.content_type.len() as u16);
+            checked.put_u16(entry.cache_control.as_ref().map_or(NO_TEXT, |text| text.len() as u16));
+            checked.put_slice(entry.content_type.as_bytes());
+            checked.put_slice(entry.cache_control.as_deref().unwrap_or_default().as_bytes());
+            checked.put_slice(&entry.value);
+            VALUE
+        }
+    };
+    let mut stored = Vec::with_capacity(HEAD + checked.len());
+    stored.put_slice(&kind);
+    stored.put_u64(xxh3_64(&checked));
+    stored.put_slice(&checked);
+    stored
+}
+
+/// The content and how long it may still live; `None` for what we did not write, or wrote and was damaged, or is over.
+pub(super) fn decode(stored: Vec<u8>, now_ms: u64) -> Option<(Content, Duration)> {
+    if stored.len() < HEAD + FIXED {
+        return None;
+    }
+    let mut stored = Bytes::from(stored);
+    let kind = stored.split_to(4);
+    let checksum = stored.get_u64();
+    if xxh3_64(&stored) != checksum {
+        return None;
+    }
+    let left = stored.get_u64().checked_sub(now_ms).filter(|&left| left > 0)?;
+    let version = Version(stored.get_i64());
+    let content_type_len = stored.get_u16();
+    let cache_control_len = stored.get_u16();
+    let content = if *kind == ABSENT {
+        None
+    } else if *kind == VALUE {
+        let content_type = text(&mut stored, content_type_len)?;
+        let cache_control =
+            if cache_control_len == NO_TEXT { None } else { Some(text(&mut stored, cache_control_len)?) };
+        Some(Arc::new(StoredEntry { value: stored, content_type, cache_control, version }))
+    } else {
+        return None;
+    };
+    Some((content, Duration::from_millis(left)))
+}
+
+fn text(stored: &mut Bytes, len: u16) -> Option<String> {
+    let len = usize::from(len);
+    if stored.len() < len {
+        return None;
+    }
+    String::from_utf8(stored.split_to(len).to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(cache_control: Option<&str>) -> Content {
+        Some(Arc::new(StoredEntry {
+            value: Bytes::from_static(b"\x00value"),
+            content_type: "text/plain".into(),
+            cache_control: cache_control.map(str::to_owned),
+            version: Version(7),
+        }))
+    }
+
+    #[test]
+    fn values_and_absences_come_back_with_the_time_they_have_left() {
+        for content in [entry(None), entry(Some("private")), entry(Some("")), None] {
+            assert_eq!(decode(encode(&content, 1500), 1000), Some((content, Duration::from_millis(500))));
+        }
+    }
+
+    #[test]
+    fn what_is_over_is_not_served() {
+        assert_eq!(decode(encode(&entry(None), 1000), 1000), None);
+    }
+
+    #[test]
+    fn any_flipped_or_missing_byte_is_refused() {
+        let stored = encode(&entry(Some("private")), 1500);
+        for at in 0..stored.len() {
+            let mut damaged = stored.clone();
+            damaged[at] ^= 1;
+            // The kind byte is outside the checksum; every other value of it is unknown.
+            assert_eq!(decode(damaged, 1000), None, "byte {at}");
+            assert_eq!(decode(stored[..at].to_vec(), 1000), None, "cut at {at}");
+        }
+    }
+}

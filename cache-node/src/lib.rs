@@ -1,0 +1,25 @@
+//! A cache node: serves the entries of the slots it owns through L1 → L2 → origin, under the rules of `docs/PROTOCOL.md`.
+//!
+//! [`start`] runs one node; several may run in one process.
+
+mod clock;
+mod config;
+mod entry_name;
+mod http;
+mod key_guard;
+mod l1;
+mod l2;
+mod lease;
+mod limits;
+mod metrics;
+mod node;
+mod ownership;
+mod read_path;
+mod renewals;
+mod running;
+mod sealing;
+mod slots;
+mod write_path;
+
+pub use config::{Config, RedisUrl, RedisUrlInvalid};
+pub use running::{RunningNode, start};

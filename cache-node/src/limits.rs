@@ -1,0 +1,43 @@
+//! Every bound of the node in one place, each with its reason.
+
+use std::time::Duration;
+
+/// How long a write waits, unregistered, for a seal to end, a writer of the same key, or an unknown write of the slot.
+/// Longer than a healthy ring change seals (tens of milliseconds), shorter than the gateway's whole deadline (5 s).
+pub(crate) const WRITE_PARK: Duration = Duration::from_secs(3);
+/// How long a registered write may try to get its L2 space and tenure in order before it gives up, not executed.
+pub(crate) const WRITE_PREPARE: Duration = Duration::from_secs(4);
+/// How many writes may wait for one key, in all stripes of the key together.
+pub(crate) const WRITERS_WAITING_MAX: usize = 512;
+/// How often a read may start again after a load that ended without an answer.
+pub(crate) const READ_RESTARTS: usize = 3;
+/// How long a lease in L2 lasts: longer than any load, short enough that a dead leader does not matter.
+pub(crate) const L2_LEASE: Duration = Duration::from_secs(5);
+/// How long one L2 command may take: a healthy server answers in under 1 ms.
+pub(crate) const L2_COMMAND: Duration = Duration::from_millis(100);
+/// How long connecting to an L2 server and learning its identity may take.
+pub(crate) const L2_CONNECT: Duration = Duration::from_millis(500);
+/// How many commands in a row must fail before an L2 server is passed by.
+pub(crate) const L2_BREAKER_FAILURES: u32 = 3;
+/// How often an L2 server is probed: also how soon it is used again after it heals.
+pub(crate) const L2_PROBE_EVERY: Duration = Duration::from_millis(500);
+/// How long the next L2 session waits for commands of the last one, each bounded by [`L2_COMMAND`].
+pub(crate) const L2_OLD_SESSION: Duration = Duration::from_millis(500);
+/// How many slots get a new L2 space in one statement: bounds how many row locks one statement holds.
+pub(crate) const RENEW_BATCH: usize = 128;
+/// How many slots one pass over the L2 spaces hands to the renewals at most.
+pub(crate) const L2_SPACES_PER_PASS: usize = 1024;
+/// How long a slot stays sealed without a flip before the node itself aborts the change.
+pub(crate) const SEAL_MAX: Duration = Duration::from_secs(15);
+/// How long a seal waits for the writes in progress.
+pub(crate) const SEAL_DRAIN: Duration = Duration::from_secs(8);
+/// How many data-plane requests may be in progress; more are answered `overloaded`.
+pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;
+/// How long a request body may take to arrive.
+pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
+/// The largest control or multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.
+pub(crate) const JSON_BODY_MAX: u64 = 2 * 1024 * 1024;
+/// How many keys of one multi-get are read at the same time.
+pub(crate) const MGET_CONCURRENCY: usize = 32;
+/// The most bytes of one stored content type or cache control.
+pub(crate) const STORED_HEADER_MAX: usize = 256;

@@ -1,0 +1,173 @@
+//! The node's metrics: a registry per node, fixed label sets, never a key or a user.
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use placement::freshness::Bypass;
+
+/// All series of one node.
+pub(crate) struct Metrics {
+    pub(crate) registry: Registry,
+    pub(crate) requests: Family<RequestLabels, Counter>,
+    pub(crate) request_seconds: Histogram,
+    pub(crate) reads: Family<TierLabels, Counter>,
+    pub(crate) bypasses: Family<BypassLabels, Counter>,
+    pub(crate) origin_reads: Counter,
+    pub(crate) writes: Family<WriteLabels, Counter>,
+    pub(crate) wrong_owner: Counter,
+    pub(crate) renewed_slots: Counter,
+    pub(crate) fenced: Counter,
+    pub(crate) l2_errors: Counter,
+    pub(crate) l2_probe_failures: Counter,
+    pub(crate) l2_sessions: Gauge,
+    pub(crate) owned_slots: Gauge,
+    pub(crate) epoch: Gauge,
+    pub(crate) lease_left_ms: Gauge,
+    pub(crate) l1_entries: Gauge,
+    pub(crate) l1_bytes: Gauge,
+    pub(crate) requests_in_progress: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RequestLabels {
+    pub(crate) route: Route,
+    pub(crate) status: u16,
+}
+
+/// The routes of the data plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "label values as they appear")]
+pub(crate) enum Route {
+    get,
+    head,
+    put,
+    delete,
+    list,
+    mget,
+    other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct TierLabels {
+    pub(crate) tier: Tier,
+}
+
+/// Which tier answered a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "label values as they appear")]
+pub(crate) enum Tier {
+    l1,
+    l2,
+    origin,
+    collapsed,
+    bypass,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct BypassLabels {
+    pub(crate) reason: BypassReason,
+}
+
+/// [`Bypass`] as a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "label values as they appear")]
+pub(crate) enum BypassReason {
+    detached,
+    lease,
+    sealed,
+    writer_active,
+    unsettled,
+}
+
+impl From<Bypass> for BypassReason {
+    fn from(bypass: Bypass) -> Self {
+        match bypass {
+            Bypass::Detached => Self::detached,
+            Bypass::Lease => Self::lease,
+            Bypass::Sealed => Self::sealed,
+            Bypass::WriterActive => Self::writer_active,
+            Bypass::Unsettled => Self::unsettled,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct WriteLabels {
+    pub(crate) outcome: WriteOutcome,
+}
+
+/// How a registered write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "label values as they appear")]
+pub(crate) enum WriteOutcome {
+    committed,
+    precondition_failed,
+    absent,
+    not_executed,
+    unknown,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("shardcache_node"),
+            requests: Family::default(),
+            // 50 µs to about 3.3 s.
+            request_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 17)),
+            reads: Family::default(),
+            bypasses: Family::default(),
+            origin_reads: Counter::default(),
+            writes: Family::default(),
+            wrong_owner: Counter::default(),
+            renewed_slots: Counter::default(),
+            fenced: Counter::default(),
+            l2_errors: Counter::default(),
+            l2_probe_failures: Counter::default(),
+            l2_sessions: Gauge::default(),
+            owned_slots: Gauge::default(),
+            epoch: Gauge::default(),
+            lease_left_ms: Gauge::default(),
+            l1_entries: Gauge::default(),
+            l1_bytes: Gauge::default(),
+            requests_in_progress: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let mut registry = std::mem::take(&mut self.registry);
+        registry.register("requests", "Data-plane requests by route and status", self.requests.clone());
+        let seconds = self.request_seconds.clone();
+        registry.register_with_unit("request_duration", "Time of data-plane requests", Unit::Seconds, seconds);
+        registry.register("reads", "Reads by the tier that answered", self.reads.clone());
+        registry.register("bypasses", "Reads that passed the caches by, by reason", self.bypasses.clone());
+        registry.register("origin_reads", "Read statements sent to the database", self.origin_reads.clone());
+        registry.register("writes", "Registered writes by outcome", self.writes.clone());
+        registry.register("wrong_owner", "Requests answered 421", self.wrong_owner.clone());
+        registry.register("renewed_slots", "Slots that got a new tenure by RENEW", self.renewed_slots.clone());
+        registry.register("fenced", "Times this process lost its incarnation", self.fenced.clone());
+        registry.register("l2_errors", "L2 commands that failed or took too long", self.l2_errors.clone());
+        registry.register("l2_probe_failures", "Failed attempts to form an L2 session", self.l2_probe_failures.clone());
+        registry.register("l2_sessions", "L2 servers in use", self.l2_sessions.clone());
+        registry.register("owned_slots", "Slots owned", self.owned_slots.clone());
+        registry.register("ring_epoch", "Ring epoch seen last", self.epoch.clone());
+        registry.register("lease_left_milliseconds", "Lease left, margin deducted", self.lease_left_ms.clone());
+        registry.register("l1_entries", "Entries in L1", self.l1_entries.clone());
+        registry.register("l1_bytes", "Bytes in L1, overhead included", self.l1_bytes.clone());
+        registry.register("requests_in_progress", "Requests in progress", self.requests_in_progress.clone());
+        self.registry = registry;
+    }
+
+    /// The text of `/metrics`.
+    pub(crate) fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}

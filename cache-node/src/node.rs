@@ -1,0 +1,162 @@
+//! The node as a whole: its parts, and the table reads that keep its slots true.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use origin::{Origin, OriginError, SlotRow};
+use placement::freshness::{LoadStart, View};
+use placement::slot_hold::Applied;
+use placement::{Epoch, Incarnation};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::entry_name::EntryName;
+use crate::key_guard::{KeyGuards, Stripe};
+use crate::l1::L1;
+use crate::l2::L2;
+use crate::lease::Lease;
+use crate::limits;
+use crate::metrics::Metrics;
+use crate::renewals::Renewals;
+use crate::slots::{LockedSlot, Slots};
+
+/// Everything a request or a background task of one node needs. Shared; nothing is global.
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) origin: Origin,
+    pub(crate) slots: Slots,
+    pub(crate) keys: KeyGuards,
+    pub(crate) l1: L1,
+    pub(crate) l2: L2,
+    pub(crate) lease: Lease,
+    pub(crate) renewals: Renewals,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Loads and registered writes: a stop waits for them (protocol X4).
+    pub(crate) work: TaskTracker,
+    pub(crate) in_progress: Semaphore,
+    /// Wakes the heartbeat when a statement said that this incarnation is no longer the node's.
+    pub(crate) fenced: Notify,
+    pub(crate) status: Status,
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+/// What the health routes tell.
+#[derive(Default)]
+pub(crate) struct Status {
+    incarnation: AtomicI64,
+    epoch: AtomicU64,
+    pub(crate) claimed: AtomicBool,
+    pub(crate) draining: AtomicBool,
+    pub(crate) origin_reached: AtomicBool,
+}
+
+impl Status {
+    /// The current incarnation; 0 before the first claim.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        Incarnation(self.incarnation.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_incarnation(&self, incarnation: Incarnation) {
+        self.incarnation.store(incarnation.0, Ordering::Release);
+    }
+
+    /// The ring epoch seen last.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_epoch(&self, epoch: Epoch) {
+        self.epoch.fetch_max(epoch.0, Ordering::AcqRel);
+    }
+}
+
+/// What a table read came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refreshed {
+    /// The slots are as the database has them, or newer.
+    Current,
+    /// This incarnation is no longer the node's.
+    Fenced,
+}
+
+impl Node {
+    pub(crate) fn new(config: Config, origin: Origin) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        Self {
+            slots: Slots::new(config.node_id.clone()),
+            keys: KeyGuards::new(),
+            l1: L1::new(config.l1_bytes, config.l1_ttl, config.negative_ttl),
+            l2: L2::new(&config.redis_urls, config.l2_ttl, config.negative_ttl, &metrics),
+            lease: Lease::default(),
+            renewals: Renewals::default(),
+            metrics,
+            work: TaskTracker::new(),
+            in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
+            fenced: Notify::new(),
+            status: Status::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            origin,
+            config,
+        }
+    }
+
+    /// Table read (protocol T1). Callers that come while one runs wait for a later one of their own.
+    pub(crate) async fn refresh_slots(&self) -> Result<Refreshed, OriginError> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        let incarnation = self.status.incarnation();
+        match self.origin.read_slots(&self.config.node_id, incarnation).await? {
+            Some(rows) => {
+                self.apply_rows(&rows);
+                Ok(Refreshed::Current)
+            }
+            None => {
+                // Before the first claim, or before `migrator init`, there is nothing to be fenced from.
+                if incarnation != Incarnation(0) {
+                    self.fenced.notify_one();
+                }
+                Ok(Refreshed::Fenced)
+            }
+        }
+    }
+
+    /// Applies rows and releases the keys of unknown writes that they settle (protocol T2–T6, W6).
+    pub(crate) fn apply_rows(&self, rows: &[SlotRow]) {
+        let (mut gained, mut lost) = (0u32, 0u32);
+        for row in rows {
+            let (applied, settled) = self.slots.apply(row);
+            match applied {
+                Applied::NewReign => gained += 1,
+                Applied::Lost => lost += 1,
+                Applied::Stale | Applied::SameReign | Applied::NotOurs => {}
+            }
+            for name in settled {
+                self.release_key(&name);
+            }
+        }
+        if gained + lost > 0 {
+            tracing::info!(gained, lost, owned = self.slots.owned(), "slots changed");
+        }
+    }
+
+    /// The end of a write's critical section: the key is free for the next, and the slot's drain sees it.
+    pub(crate) fn release_key(&self, name: &EntryName) {
+        let mut stripe = self.keys.lock(name);
+        let mut slot = self.slots.lock(name.slot);
+        stripe.release_write(name);
+        slot.registered_writes -= 1;
+        slot.publish();
+    }
+
+    /// What G1, G4 and G5 decide on; the caller is inside both critical sections. The clock is read here (S9).
+    pub(crate) fn view(&self, name: &EntryName, stripe: &Stripe, slot: &LockedSlot<'_>) -> View {
+        View {
+            mine: slot.hold.is_mine(),
+            lease_valid: self.lease.is_valid(Moment::now()),
+            sealed: slot.hold.sealed().is_some(),
+            writer_active: stripe.writer_active(name),
+            now: LoadStart { guard: stripe.guard(), reign: slot.hold.reign() },
+        }
+    }
+}

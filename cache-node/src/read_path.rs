@@ -1,0 +1,203 @@
+//! READ (protocol section 6): L1, then L2, then the origin; loads of one key are made once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use origin::OriginError;
+use placement::Epoch;
+use placement::freshness::{Bypass, LoadStart, ReadStep, may_redeem, may_store, read_step};
+use tokio::sync::watch;
+
+use crate::clock::Moment;
+use crate::entry_name::EntryName;
+use crate::l1::Content;
+use crate::l2::{L2Lease, Lookup};
+use crate::limits;
+use crate::node::Node;
+
+/// How a load ended, for the one who began it and all who joined.
+pub(crate) type LoadEnd = Result<Loaded, OriginError>;
+
+/// What a load found and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) content: Content,
+    pub(crate) source: Source,
+}
+
+/// How the tiers answered a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    L1,
+    L2,
+    /// Whether L2 was asked, and whether the load was given to it.
+    Origin {
+        l2_asked: bool,
+        l2_stored: bool,
+    },
+    Bypass(Bypass),
+}
+
+/// The answer to a read.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub(crate) content: Content,
+    pub(crate) source: Source,
+    /// Whether another request's load gave the answer.
+    pub(crate) collapsed: bool,
+}
+
+/// Why a read has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReadRefused {
+    /// The slot is another's; our epoch, for the gateway.
+    NotOwner(Epoch),
+    /// The origin did not answer.
+    Origin(OriginError),
+}
+
+impl Read {
+    fn of(content: Content, source: Source) -> Self {
+        Self { content, source, collapsed: false }
+    }
+}
+
+/// What is left to do after G1.
+enum Step {
+    Done(Read),
+    Direct(Bypass),
+    Wait { end: watch::Receiver<Option<LoadEnd>>, collapsed: bool },
+}
+
+impl Node {
+    /// Reads one entry as the owner of its slot.
+    pub(crate) async fn read(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
+        if let Some(content) = self.l1_hit(name) {
+            return Ok(Read::of(content, Source::L1));
+        }
+        for _ in 0..limits::READ_RESTARTS {
+            match self.begin_read(name)? {
+                Step::Done(read) => return Ok(read),
+                Step::Direct(bypass) => return self.read_direct(name, bypass).await,
+                Step::Wait { mut end, collapsed } => {
+                    let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
+                    match ended {
+                        Some(Ok(Loaded { content, source })) => return Ok(Read { content, source, collapsed }),
+                        Some(Err(error)) => return Err(ReadRefused::Origin(error)),
+                        // The load was dropped without an end (X3): start again at G1.
+                        None => {}
+                    }
+                }
+            }
+        }
+        self.read_direct(name, Bypass::Unsettled).await
+    }
+
+    /// G6: the committed entry, from the origin, past all caches. Any node may do it.
+    pub(crate) async fn read_direct(&self, name: &EntryName, bypass: Bypass) -> Result<Read, ReadRefused> {
+        self.metrics.origin_reads.inc();
+        let entry = self.origin.read_entry(&name.user, &name.key).await.map_err(ReadRefused::Origin)?;
+        Ok(Read::of(entry.map(Arc::new), Source::Bypass(bypass)))
+    }
+
+    /// G1 without a lock: sound because the entry's tag must be the reign noted before the lease was checked.
+    fn l1_hit(&self, name: &EntryName) -> Option<Content> {
+        let reign = self.slots.word(name.slot).servable()?;
+        if !self.lease.is_valid(Moment::now()) {
+            return None;
+        }
+        self.l1.get(name, reign)
+    }
+
+    /// G1.
+    fn begin_read(self: &Arc<Self>, name: &EntryName) -> Result<Step, ReadRefused> {
+        let mut stripe = self.keys.lock(name);
+        let slot = self.slots.lock(name.slot);
+        let view = self.view(name, &stripe, &slot);
+        let entry = self.l1.get(name, view.now.reign);
+        let tag = entry.as_ref().map(|_| view.now.reign);
+        match read_step(view, tag, stripe.load_start(name)) {
+            ReadStep::NotOwner => Err(ReadRefused::NotOwner(self.status.epoch())),
+            ReadStep::Direct(bypass) => Ok(Step::Direct(bypass)),
+            ReadStep::Hit => Ok(Step::Done(Read::of(entry.flatten(), Source::L1))),
+            ReadStep::Join => match stripe.join_load(name) {
+                Some(end) => Ok(Step::Wait { end, collapsed: true }),
+                None => Ok(Step::Direct(Bypass::Unsettled)),
+            },
+            ReadStep::Lead(start) => {
+                let l2_space = slot.hold.usable_l2_space().cloned();
+                let (end_tx, end) = stripe.begin_load(name, start);
+                // A task of its own: those who join must not start again because the first client went away.
+                let load = LoadTask { node: Arc::clone(self), name: name.clone(), start, end: end_tx };
+                self.work.spawn(load.run(l2_space));
+                Ok(Step::Wait { end, collapsed: false })
+            }
+        }
+    }
+}
+
+/// A load in progress. Dropped at any point it ends without an answer, and those who joined start again.
+struct LoadTask {
+    node: Arc<Node>,
+    name: EntryName,
+    start: LoadStart,
+    end: watch::Sender<Option<LoadEnd>>,
+}
+
+impl LoadTask {
+    /// G2 to G5.
+    async fn run(self, l2_space: Option<Arc<str>>) {
+        let looked_up = match &l2_space {
+            Some(space) => self.node.l2.look_up(space, &self.name).await,
+            None => None,
+        };
+        let l2_asked = looked_up.is_some();
+        let lease = match looked_up {
+            Some(Lookup::Found(content, left)) => {
+                self.finish(Loaded { content, source: Source::L2 }, None, Some(left));
+                return;
+            }
+            Some(Lookup::Leased(lease)) => Some(lease),
+            Some(Lookup::LeasedByAnother | Lookup::Failed) | None => None,
+        };
+        self.node.metrics.origin_reads.inc();
+        let entry = match self.node.origin.read_entry(&self.name.user, &self.name.key).await {
+            Ok(entry) => entry,
+            Err(error) => {
+                let _ = self.end.send(Some(Err(error)));
+                return;
+            }
+        };
+        let source = Source::Origin { l2_asked, l2_stored: lease.is_some() };
+        let loaded = Loaded { content: entry.map(Arc::new), source };
+        let content = loaded.content.clone();
+        if let Some(lease) = self.finish(loaded, lease, None) {
+            self.node.l2.redeem(lease, &content).await;
+        }
+    }
+
+    /// G4's check and G5 in one critical section; hands the lease back if it may be redeemed.
+    fn finish(&self, mut loaded: Loaded, lease: Option<L2Lease>, at_most: Option<Duration>) -> Option<L2Lease> {
+        let node = &self.node;
+        let stripe = node.keys.lock(&self.name);
+        let slot = node.slots.lock(self.name.slot);
+        let view = node.view(&self.name, &stripe, &slot);
+        if may_store(self.start, view) {
+            node.l1.put(self.name.clone(), self.start.reign, loaded.content.clone(), at_most);
+        }
+        let lease = lease.filter(|_| may_redeem(self.start, view));
+        if let Source::Origin { l2_stored, .. } = &mut loaded.source {
+            *l2_stored = lease.is_some();
+        }
+        drop(slot);
+        drop(stripe);
+        let _ = self.end.send(Some(Ok(loaded)));
+        lease
+    }
+}
+
+impl Drop for LoadTask {
+    fn drop(&mut self) {
+        self.node.keys.lock(&self.name).end_load(&self.name, &self.end);
+    }
+}

@@ -1,0 +1,100 @@
+//! Starts a node's tasks and stops them in the right order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use origin::Origin;
+use service::listen::{ServeOptions, serve};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::http::App;
+use crate::node::Node;
+use crate::{ownership, renewals};
+
+/// A node that runs.
+#[derive(Debug)]
+pub struct RunningNode {
+    address: SocketAddr,
+    running: JoinHandle<()>,
+}
+
+impl RunningNode {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns when it has stopped: drained, and its lease released if every write had ended.
+    pub async fn stopped(self) -> anyhow::Result<()> {
+        Ok(self.running.await?)
+    }
+}
+
+/// Starts a node that runs until `stop`. Returns once it listens; it claims its name in the background.
+pub async fn start(
+    config: Config,
+    origin: Origin,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> anyhow::Result<RunningNode> {
+    let address = listener.local_addr()?;
+    let node = Arc::new(Node::new(config, origin));
+    let running = tokio::spawn(run(node, listener, stop));
+    Ok(RunningNode { address, running })
+}
+
+async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
+    // Background tasks outlive the requests: writes still need renewals and the lease.
+    let background = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    node.l2.start(&tasks, &background);
+    tasks.spawn(ownership::lease_renewal::run(Arc::clone(&node), background.clone()));
+    tasks.spawn(ownership::follow_ring::run(Arc::clone(&node), background.clone()));
+    tasks.spawn(renewals::run(Arc::clone(&node), background.clone()));
+    tasks.spawn(renewals::keep_l2_spaces(Arc::clone(&node), background.clone()));
+
+    let drain_timeout = node.config.drain_timeout;
+    let app = App::new(Arc::clone(&node));
+    let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
+    let draining = Arc::clone(&node);
+    let stopping = stop.clone();
+    tasks.spawn({
+        let background = background.clone();
+        async move {
+            tokio::select! {
+                () = stopping.cancelled() => draining.status.draining.store(true, Ordering::Release),
+                () = background.cancelled() => {}
+            }
+        }
+    });
+    serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop).await;
+
+    node.work.close();
+    let drained = tokio::time::timeout(drain_timeout, node.work.wait()).await.is_ok();
+    // From here on nothing is served: the lease may end.
+    node.lease.end();
+    background.cancel();
+    tasks.close();
+    tasks.wait().await;
+    release(&node, drained).await;
+}
+
+/// X4: the lease is left to run out unless every registered write has ended, unknown ones included.
+async fn release(node: &Node, drained: bool) {
+    let writes_left = !node.slots.filter(|_, state| state.registered_writes > 0).is_empty();
+    if !drained || writes_left {
+        tracing::warn!("stopped with writes of unknown outcome: the lease is left to run out");
+        return;
+    }
+    if node.status.claimed.load(Ordering::Acquire) {
+        match node.origin.release_lease(&node.config.node_id, node.status.incarnation()).await {
+            Ok(_) => tracing::info!(node = %node.config.node_id, "stopped, lease released"),
+            Err(error) => tracing::warn!(%error, "stopped, but the lease could not be released"),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The old owner's part in a ring change: seal and drain slots, settle when the change is over (protocol C5, C7, C9).
+
+use origin::{AbortOutcome, OriginError};
+use placement::{ChangeId, Phase, Slot};
+use tokio::time::{Instant, timeout_at};
+use wire::control::{SealReport, SealedTenure, SettleReport};
+
+use crate::clock::Moment;
+use crate::limits;
+use crate::node::Node;
+
+/// Why slots cannot be sealed. Those sealed before the failure stay so until the change is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SealRefused {
+    /// The slot is not ours.
+    NotOwner(Slot),
+    /// Sealed for another change, which must be settled first.
+    SealedForAnother(ChangeId),
+    /// Writes did not end in time.
+    NotDrained(Slot),
+}
+
+impl Node {
+    /// Seals the slots for the change, waits until no write of them is in progress, and reports their tenures.
+    /// Doing it again for the same change gives the same answer.
+    pub(crate) async fn seal(&self, change: ChangeId, slots: &[Slot]) -> Result<SealReport, SealRefused> {
+        let incarnation = self.status.incarnation();
+        for &slot in slots {
+            let mut state = self.slots.lock(slot);
+            if !state.hold.is_mine() {
+                return Err(SealRefused::NotOwner(slot));
+            }
+            state.hold.seal(change).map_err(|other| SealRefused::SealedForAnother(other.0))?;
+            state.sealed_at.get_or_insert(Moment::now());
+            state.publish();
+        }
+        let deadline = Instant::now() + limits::SEAL_DRAIN;
+        let mut sealed = Vec::with_capacity(slots.len());
+        for &slot in slots {
+            let tenure = loop {
+                let mut changed = std::pin::pin!(self.slots.changed(slot));
+                changed.as_mut().enable();
+                {
+                    let state = self.slots.lock(slot);
+                    if state.hold.sealed() != Some(change) {
+                        return Err(SealRefused::NotOwner(slot));
+                    }
+                    if state.registered_writes == 0 {
+                        break state.hold.tenure();
+                    }
+                }
+                timeout_at(deadline, changed).await.map_err(|_| SealRefused::NotDrained(slot))?;
+            };
+            sealed.push(SealedTenure { slot, tenure });
+        }
+        Ok(SealReport { node: self.config.node_id.clone(), incarnation, slots: sealed })
+    }
+
+    /// Reads slots and journal anew, unseals what belongs to an aborted change, and reports.
+    pub(crate) async fn settle(&self, change: ChangeId) -> Result<SettleReport, OriginError> {
+        self.refresh_slots().await?;
+        self.settle_seal(change).await?;
+        self.status.set_epoch(self.origin.epoch().await?);
+        Ok(SettleReport {
+            node: self.config.node_id.clone(),
+            incarnation: self.status.incarnation(),
+            epoch: self.status.epoch(),
+            still_sealed: !self.slots.filter(|_, state| state.hold.sealed() == Some(change)).is_empty(),
+        })
+    }
+
+    /// Looks after all seals; one that lasts too long is ended by aborting its change.
+    pub(crate) async fn settle_seals(&self) -> Result<(), OriginError> {
+        for (change, since) in self.slots.seals() {
+            if Moment::now().since(since) > limits::SEAL_MAX {
+                let reason = format!("{} waited too long for the flip", self.config.node_id);
+                if self.origin.abort_change(change, &reason).await? == AbortOutcome::Aborted {
+                    tracing::warn!(%change, "sealed for too long: the ring change is aborted");
+                }
+            }
+            self.settle_seal(change).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_seal(&self, change: ChangeId) -> Result<(), OriginError> {
+        let Some(row) = self.origin.change(change).await? else { return Ok(()) };
+        match row.phase {
+            Phase::Copy | Phase::Sealed => Ok(()),
+            Phase::Flipped | Phase::Done => self.refresh_slots().await.map(|_| ()),
+            Phase::Aborted => {
+                for slot in self.slots.filter(|_, state| state.hold.sealed() == Some(change)) {
+                    let mut state = self.slots.lock(slot);
+                    if state.hold.unseal_aborted(change) {
+                        state.sealed_at = None;
+                    }
+                    state.publish();
+                }
+                Ok(())
+            }
+        }
+    }
+}

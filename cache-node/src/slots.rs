@@ -1,0 +1,169 @@
+//! The node's 4096 slots: what it holds of each, and who waits for a change of it.
+//!
+//! Not here: the rules (`placement::slot_hold`). One small mutex per slot; an atomic word per slot serves the hit path.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use origin::SlotRow;
+use placement::slot_hold::{Applied, HoldRow, Reign, SlotHold};
+use placement::{ChangeId, NodeId, SLOT_COUNT, Slot, Tenure};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::clock::Moment;
+use crate::entry_name::EntryName;
+
+/// All slots of one node.
+pub(crate) struct Slots {
+    me: NodeId,
+    cells: Box<[SlotCell]>,
+    /// Only rises while the process lives (I7).
+    last_reign: AtomicU64,
+}
+
+struct SlotCell {
+    /// Reign in the upper 63 bits, "sealed" in the lowest: read without a lock by the hit path.
+    word: AtomicU64,
+    state: Mutex<SlotState>,
+    changed: Notify,
+}
+
+/// What a slot's mutex protects.
+#[derive(Default)]
+pub(crate) struct SlotState {
+    pub(crate) hold: SlotHold,
+    /// Writes between registration and release, unknown ones included: a drain waits for them (C5).
+    pub(crate) registered_writes: u32,
+    /// Writes of unknown outcome with the tenure their statement carried (W6).
+    pub(crate) unsettled: Vec<(EntryName, Tenure)>,
+    /// Since when the slot is sealed.
+    pub(crate) sealed_at: Option<Moment>,
+}
+
+/// What the hit path sees of a slot, in one atomic read.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotWord(u64);
+
+impl SlotWord {
+    /// The reign, unless there is none or the slot is sealed.
+    pub(crate) fn servable(self) -> Option<Reign> {
+        (self.0 != 0 && self.0 & 1 == 0).then(|| Reign::new(self.0 >> 1))
+    }
+
+    fn of(hold: &SlotHold) -> u64 {
+        hold.reign().number() << 1 | u64::from(hold.sealed().is_some())
+    }
+}
+
+/// A locked slot. Publishes the word for the hit path and wakes those who wait when it goes.
+pub(crate) struct LockedSlot<'a> {
+    cell: &'a SlotCell,
+    state: MutexGuard<'a, SlotState>,
+}
+
+impl std::ops::Deref for LockedSlot<'_> {
+    type Target = SlotState;
+    fn deref(&self) -> &SlotState {
+        &self.state
+    }
+}
+
+impl std::ops::DerefMut for LockedSlot<'_> {
+    fn deref_mut(&mut self) -> &mut SlotState {
+        &mut self.state
+    }
+}
+
+impl LockedSlot<'_> {
+    /// Leaves the critical section after a change that others may wait for.
+    pub(crate) fn publish(self) {
+        self.cell.word.store(SlotWord::of(&self.state.hold), Ordering::Release);
+        drop(self.state);
+        self.cell.changed.notify_waiters();
+    }
+}
+
+impl Slots {
+    pub(crate) fn new(me: NodeId) -> Self {
+        let cell = || SlotCell { word: AtomicU64::new(0), state: Mutex::default(), changed: Notify::new() };
+        Self { me, cells: (0..SLOT_COUNT).map(|_| cell()).collect(), last_reign: AtomicU64::new(0) }
+    }
+
+    /// What the hit path needs.
+    pub(crate) fn word(&self, slot: Slot) -> SlotWord {
+        SlotWord(self.cells[slot.index()].word.load(Ordering::Acquire))
+    }
+
+    /// Enters the slot's critical section. Taken after a key's, never before.
+    pub(crate) fn lock(&self, slot: Slot) -> LockedSlot<'_> {
+        let cell = &self.cells[slot.index()];
+        LockedSlot { cell, state: cell.state.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Wakes at the next change of the slot; `enable` it before looking, or a change may be missed.
+    pub(crate) fn changed(&self, slot: Slot) -> Notified<'_> {
+        self.cells[slot.index()].changed.notified()
+    }
+
+    /// Applies one row (T2–T6); returns what it did and the writes it settles, which the caller must release.
+    pub(crate) fn apply(&self, row: &SlotRow) -> (Applied, Vec<EntryName>) {
+        let hold_row = HoldRow {
+            mine: row.owner == self.me,
+            tenure: row.tenure,
+            gained: row.gained,
+            l2_space: row.l2_space.as_deref().map(Arc::from),
+        };
+        let mut slot = self.lock(row.slot);
+        let applied = slot.hold.apply(hold_row, || self.fresh_reign());
+        if applied == Applied::Stale {
+            return (applied, Vec::new());
+        }
+        if slot.hold.sealed().is_none() {
+            slot.sealed_at = None;
+        }
+        let tenure = slot.hold.tenure();
+        let settled = slot.unsettled.extract_if(.., |(_, sent_under)| *sent_under < tenure);
+        let settled = settled.map(|(name, _)| name).collect();
+        slot.publish();
+        (applied, settled)
+    }
+
+    /// Fenced: nothing is ours until newer rows say so (L2).
+    pub(crate) fn forget_all(&self) {
+        for slot in Slot::all() {
+            let mut state = self.lock(slot);
+            state.hold.forget();
+            state.sealed_at = None;
+            state.publish();
+        }
+    }
+
+    /// Slots for which `wanted` holds, in order.
+    pub(crate) fn filter(&self, wanted: impl Fn(Slot, &SlotState) -> bool) -> Vec<Slot> {
+        Slot::all().filter(|&slot| wanted(slot, &self.lock(slot))).collect()
+    }
+
+    /// How many slots are ours.
+    pub(crate) fn owned(&self) -> usize {
+        Slot::all().filter(|&slot| self.word(slot).0 != 0).count()
+    }
+
+    /// Changes that slots of ours are sealed for, each with the earliest seal.
+    pub(crate) fn seals(&self) -> Vec<(ChangeId, Moment)> {
+        let mut seals: Vec<(ChangeId, Moment)> = Vec::new();
+        for slot in Slot::all().filter(|&slot| self.word(slot).0 & 1 == 1) {
+            let state = self.lock(slot);
+            let (Some(change), Some(at)) = (state.hold.sealed(), state.sealed_at) else { continue };
+            match seals.iter_mut().find(|(known, _)| *known == change) {
+                Some((_, earliest)) => *earliest = at.min(*earliest),
+                None => seals.push((change, at)),
+            }
+        }
+        seals
+    }
+
+    fn fresh_reign(&self) -> Reign {
+        Reign::new(self.last_reign.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}

@@ -1,0 +1,22 @@
+//! Header names of our own, as constants.
+
+use http::HeaderName;
+
+/// The routing key of a data-plane request.
+pub const X_USER_ID: HeaderName = HeaderName::from_static("x-user-id");
+/// The ring epoch the sender routed by (request), or holds (answer).
+pub const X_RING_EPOCH: HeaderName = HeaderName::from_static("x-ring-epoch");
+/// Which node answered.
+pub const X_CACHE_NODE: HeaderName = HeaderName::from_static("x-cache-node");
+/// Names one request in logs and answers.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// `1` asks any node for a direct read of the origin (protocol G6).
+pub const X_SHARDCACHE_DETACHED: HeaderName = HeaderName::from_static("x-shardcache-detached");
+/// Which tier answered, RFC 9211.
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+/// Trace context, W3C.
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Trace context, W3C.
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// What an entry without its own `Cache-Control` is served with.
+pub const DEFAULT_CACHE_CONTROL: &str = "private, no-cache";

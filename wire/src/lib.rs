@@ -1,0 +1,9 @@
+//! What both ends of a connection must agree on: header names, paths, bodies, error codes.
+
+pub mod control;
+pub mod entries;
+pub mod headers;
+pub mod problem;
+pub mod ring_document;
+
+pub use problem::{Problem, ProblemCode};
