@@ -1,0 +1,217 @@
+//! From rows as both databases give them to checked types; what cannot be checked in is "corrupt".
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use placement::ring::SlotMove;
+use placement::{
+    ChangeId, EntryKey, Epoch, Gained, Incarnation, Member, NodeId, Phase, SLOT_COUNT, Slot, Tenure, Weight,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::entries::{EntryInfo, Version};
+
+use crate::change_journal::{ChangeRow, NewChange, SealedSlot};
+use crate::entries::StoredEntry;
+use crate::error::OriginError;
+use crate::leases::NodeRow;
+use crate::ring_ledger::{EpochRow, RingDigest};
+use crate::slots::SlotRow;
+
+fn corrupt(what: &str) -> OriginError {
+    OriginError::Corrupt(what.to_owned())
+}
+
+pub(crate) fn node_id(name: String) -> Result<NodeId, OriginError> {
+    name.parse().map_err(|_| corrupt("a node name that is none"))
+}
+
+pub(crate) fn slot(number: i32) -> Result<Slot, OriginError> {
+    u16::try_from(number).ok().and_then(|n| Slot::try_from(n).ok()).ok_or_else(|| corrupt("a slot out of range"))
+}
+
+pub(crate) fn slot_number(slot: Slot) -> i32 {
+    i32::from(slot.number())
+}
+
+pub(crate) fn epoch(number: i64) -> Result<Epoch, OriginError> {
+    u64::try_from(number).map(Epoch).map_err(|_| corrupt("an epoch below 0"))
+}
+
+/// An epoch as the databases store it.
+pub(crate) fn epoch_number(epoch: Epoch) -> i64 {
+    i64::try_from(epoch.0).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn phase(name: &str) -> Result<Phase, OriginError> {
+    match name {
+        "copy" => Ok(Phase::Copy),
+        "sealed" => Ok(Phase::Sealed),
+        "flipped" => Ok(Phase::Flipped),
+        "done" => Ok(Phase::Done),
+        "aborted" => Ok(Phase::Aborted),
+        _ => Err(corrupt("a phase that is none")),
+    }
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str, what: &str) -> Result<T, OriginError> {
+    serde_json::from_str(text).map_err(|_| OriginError::Corrupt(format!("{what} that cannot be read")))
+}
+
+/// For lists of plain structs, which cannot fail to serialise.
+pub(crate) fn to_json<T: Serialize>(list: &[T]) -> String {
+    serde_json::to_string(list).expect("plain structs with string keys serialise")
+}
+
+pub(crate) fn sorted(mut members: Vec<Member>) -> Vec<Member> {
+    members.sort_by(|a, b| a.id.cmp(&b.id));
+    members
+}
+
+/// `key, value, content_type, cache_control, version`
+pub(crate) type EntryTuple = (String, Vec<u8>, String, Option<String>, i64);
+
+pub(crate) fn entry((_, value, content_type, cache_control, version): EntryTuple) -> StoredEntry {
+    StoredEntry { value: Bytes::from(value), content_type, cache_control, version: Version(version) }
+}
+
+/// Puts rows found in any order into the order of the keys asked for; a key may be asked for twice.
+pub(crate) fn in_order_of(keys: &[EntryKey], rows: Vec<EntryTuple>) -> Vec<Option<StoredEntry>> {
+    let mut found: HashMap<String, StoredEntry> = HashMap::with_capacity(rows.len());
+    for row in rows {
+        found.insert(row.0.clone(), entry(row));
+    }
+    keys.iter().map(|key| found.get(key.as_str()).cloned()).collect()
+}
+
+/// `key, version, size, content_type, updated_ms`
+pub(crate) type InfoTuple = (String, i64, i64, String, i64);
+
+pub(crate) fn entry_info((key, version, size, content_type, updated_ms): InfoTuple) -> EntryInfo {
+    let size = u64::try_from(size).unwrap_or(0);
+    EntryInfo { key, version: Version(version), size, content_type, updated_ms }
+}
+
+/// `slot, owner, tenure, gained, l2space`
+pub(crate) type SlotTuple = (i32, String, i64, i64, Option<String>);
+
+pub(crate) fn slot_row((number, owner, tenure, gained, l2_space): SlotTuple) -> Result<SlotRow, OriginError> {
+    let owner = node_id(owner)?;
+    Ok(SlotRow { slot: slot(number)?, owner, tenure: Tenure(tenure), gained: Gained(gained), l2_space })
+}
+
+/// Rows in slot order.
+pub(crate) fn slot_rows(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, OriginError> {
+    let mut rows = tuples.into_iter().map(slot_row).collect::<Result<Vec<_>, _>>()?;
+    rows.sort_by_key(|row| row.slot);
+    Ok(rows)
+}
+
+/// The rows of a whole ring: every slot once.
+pub(crate) fn whole_slot_table(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, OriginError> {
+    let rows = slot_rows(tuples)?;
+    if rows.len() == SLOT_COUNT { Ok(rows) } else { Err(corrupt("a ring without all of its slots")) }
+}
+
+/// `id, addr, weight, incarnation, lease_left_ms`
+pub(crate) type NodeTuple = (String, String, i32, i64, i64);
+
+pub(crate) fn node_row((id, address, weight, incarnation, left): NodeTuple) -> Result<NodeRow, OriginError> {
+    let weight = u32::try_from(weight).ok().and_then(|w| Weight::try_from(w).ok());
+    Ok(NodeRow {
+        id: node_id(id)?,
+        address,
+        weight: weight.ok_or_else(|| corrupt("a weight out of range"))?,
+        incarnation: Incarnation(incarnation),
+        lease_left_ms: u64::try_from(left).unwrap_or(0),
+    })
+}
+
+pub(crate) fn node_rows(tuples: Vec<NodeTuple>) -> Result<Vec<NodeRow>, OriginError> {
+    let mut rows = tuples.into_iter().map(node_row).collect::<Result<Vec<_>, _>>()?;
+    rows.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(rows)
+}
+
+/// `epoch, gained_sum, incarnation_sum, change_id, change_phase`
+pub(crate) type DigestTuple = (i64, i64, i64, Option<i64>, Option<String>);
+
+pub(crate) fn digest((number, gained_sum, incarnation_sum, id, name): DigestTuple) -> Result<RingDigest, OriginError> {
+    let change = match (id, name) {
+        (Some(id), Some(name)) => Some((ChangeId(id), phase(&name)?)),
+        _ => None,
+    };
+    Ok(RingDigest { epoch: epoch(number)?, gained_sum, incarnation_sum, change })
+}
+
+/// `epoch, members, change_id, created_ms`
+pub(crate) type EpochTuple = (i64, String, Option<i64>, i64);
+
+pub(crate) fn epoch_row((number, members, change, created_ms): EpochTuple) -> Result<EpochRow, OriginError> {
+    let members = from_json(&members, "members")?;
+    Ok(EpochRow { epoch: epoch(number)?, members, change: change.map(ChangeId), created_ms })
+}
+
+/// A change as stored; both databases select these columns under these names.
+#[derive(sqlx::FromRow)]
+pub(crate) struct ChangeRecord {
+    id: i64,
+    action: String,
+    from_epoch: i64,
+    to_epoch: i64,
+    members: String,
+    moves: String,
+    phase: String,
+    seal: String,
+    flip: String,
+    operator: String,
+    reason: Option<String>,
+    started_ms: i64,
+    ended_ms: Option<i64>,
+}
+
+pub(crate) fn change_row(record: ChangeRecord) -> Result<ChangeRow, OriginError> {
+    Ok(ChangeRow {
+        id: ChangeId(record.id),
+        from_epoch: epoch(record.from_epoch)?,
+        to_epoch: epoch(record.to_epoch)?,
+        members: from_json(&record.members, "members")?,
+        moves: from_json(&record.moves, "moves")?,
+        phase: phase(&record.phase)?,
+        seal: from_json(&record.seal, "a seal list")?,
+        flip: from_json(&record.flip, "a flip list")?,
+        action: record.action,
+        operator: record.operator,
+        reason: record.reason,
+        started_ms: record.started_ms,
+        ended_ms: record.ended_ms,
+    })
+}
+
+/// The members of a change about to begin, as stored.
+pub(crate) fn change_members(change: &NewChange) -> String {
+    to_json(&sorted(change.members.clone()))
+}
+
+/// Whether a seal list names exactly the moves of its change; if not, why the flip is refused.
+pub(crate) fn seal_covers_moves(seal: &[SealedSlot], moves: &[SlotMove]) -> Result<(), String> {
+    let planned: BTreeMap<Slot, (&NodeId, &NodeId)> = moves.iter().map(|m| (m.slot, (&m.from, &m.to))).collect();
+    let sealed: BTreeMap<Slot, (&NodeId, &NodeId)> = seal.iter().map(|s| (s.slot, (&s.owner, &s.receiver))).collect();
+    let same = planned == sealed && seal.len() == moves.len() && planned.len() == moves.len();
+    if same { Ok(()) } else { Err("the seal list is not the list of planned moves".to_owned()) }
+}
+
+/// Whether every receiver of a seal list still is the process it was, with a lease; if not, why the flip is refused.
+pub(crate) fn receivers_hold(seal: &[SealedSlot], leased: &[(NodeId, Incarnation)]) -> Result<(), String> {
+    let leased: BTreeMap<&NodeId, Incarnation> = leased.iter().map(|(id, incarnation)| (id, *incarnation)).collect();
+    for line in seal {
+        match leased.get(&line.receiver) {
+            None => return Err(format!("{} has no lease any more", line.receiver)),
+            Some(now) if *now != line.receiver_incarnation => {
+                return Err(format!("{} has restarted since the seal", line.receiver));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
