@@ -55,6 +55,7 @@ impl NodeClient {
         let http = reqwest::Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .timeout(timeout)
             .default_headers(headers)

@@ -1,31 +1,14 @@
 //! The node client against a peer that speaks raw HTTP on a socket.
 
 use placement::{Incarnation, NodeId, Slot, Tenure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use wire::ProblemCode;
 use wire::control::SealedTenure;
 
 use super::*;
+use crate::scripted_peer::answering;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A peer that gives one answer, and what it was sent.
-async fn peer(status: &str, body: &str) -> (String, oneshot::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-    let address = listener.local_addr().expect("address").to_string();
-    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
-    let (seen, receiver) = oneshot::channel();
-    tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("accept");
-        let mut request = vec![0; 4096];
-        let length = stream.read(&mut request).await.expect("read");
-        stream.write_all(answer.as_bytes()).await.expect("write");
-        let _ = seen.send(String::from_utf8_lossy(&request[..length]).into_owned());
-    });
-    (address, receiver)
-}
 
 fn client() -> NodeClient {
     NodeClient::new(Some("s3cret".parse().expect("token")), TIMEOUT).expect("client")
@@ -38,7 +21,7 @@ async fn a_seal_is_posted_with_the_token_and_its_report_comes_back() {
         incarnation: Incarnation(3),
         slots: vec![SealedTenure { slot: Slot::try_from(7).expect("slot"), tenure: Tenure(40) }],
     };
-    let (address, seen) = peer("200 OK", &serde_json::to_string(&report).expect("json")).await;
+    let (address, seen) = answering("200 OK", "", &serde_json::to_string(&report).expect("json")).await;
     let request = SealRequest { slots: vec![Slot::try_from(7).expect("slot")] };
     assert_eq!(client().seal(&address, ChangeId(5), &request).await.expect("report"), report);
     let seen = seen.await.expect("seen");
@@ -48,7 +31,7 @@ async fn a_seal_is_posted_with_the_token_and_its_report_comes_back() {
 
 #[tokio::test]
 async fn a_refresh_has_no_body_to_return() {
-    let (address, seen) = peer("204 No Content", "").await;
+    let (address, seen) = answering("204 No Content", "", "").await;
     client().refresh(&address).await.expect("refreshed");
     assert!(seen.await.expect("seen").starts_with("POST /internal/refresh HTTP/1.1\r\n"));
 }
@@ -56,7 +39,7 @@ async fn a_refresh_has_no_body_to_return() {
 #[tokio::test]
 async fn a_problem_is_a_refusal() {
     let problem = Problem::new(ProblemCode::ChangeConflict, "sealed for another change");
-    let (address, _seen) = peer("409 Conflict", &serde_json::to_string(&problem).expect("json")).await;
+    let (address, _seen) = answering("409 Conflict", "", &serde_json::to_string(&problem).expect("json")).await;
     let error = client().settle(&address, ChangeId(5)).await.expect_err("refused");
     assert!(matches!(error, ControlError::Refused(refused) if refused == problem));
 }
@@ -64,7 +47,7 @@ async fn a_problem_is_a_refusal() {
 #[tokio::test]
 async fn an_error_without_a_problem_and_a_success_without_json_are_malformed() {
     for (status, body) in [("502 Bad Gateway", "<html>"), ("200 OK", "{}"), ("302 Found", "")] {
-        let (address, _seen) = peer(status, body).await;
+        let (address, _seen) = answering(status, "", body).await;
         let error = client().slots(&address).await.expect_err(status);
         assert!(matches!(error, ControlError::Malformed(_)), "{status}: {error:?}");
     }
