@@ -6,6 +6,8 @@ mod clock;
 mod config;
 mod entry_name;
 mod http;
+#[cfg(test)]
+mod interleavings;
 mod key_guard;
 mod l1;
 mod l2;

@@ -201,3 +201,24 @@ impl Drop for LoadTask {
         self.node.keys.lock(&self.name).end_load(&self.name, &self.end);
     }
 }
+
+/// A load whose I/O a test makes by hand.
+#[cfg(test)]
+pub(crate) struct LoadByHand(LoadTask);
+
+#[cfg(test)]
+pub(crate) fn begin_load_for_test(node: &Arc<Node>, name: &EntryName) -> LoadByHand {
+    let mut stripe = node.keys.lock(name);
+    let slot = node.slots.lock(name.slot);
+    let start = node.view(name, &stripe, &slot).now;
+    let (end, _) = stripe.begin_load(name, start);
+    LoadByHand(LoadTask { node: Arc::clone(node), name: name.clone(), start, end })
+}
+
+#[cfg(test)]
+impl LoadByHand {
+    pub(crate) fn finish_for_test(self, content: Content) {
+        let source = Source::Origin { l2_asked: false, l2_stored: false };
+        self.0.finish(Loaded { content, source }, None, None);
+    }
+}

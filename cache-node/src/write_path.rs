@@ -337,3 +337,27 @@ impl Registered {
         self.node.renewals.ask(self.name.slot, Want::Keep, tenure);
     }
 }
+
+#[cfg(test)]
+impl Node {
+    /// A registered write that a test drives by hand.
+    pub(crate) fn register_for_test(self: &Arc<Self>, name: &EntryName) -> RegisteredByHand {
+        match self.try_register(name) {
+            Ok(Attempt::Registered(registered)) => RegisteredByHand(registered),
+            _ => panic!("the key is not free"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) struct RegisteredByHand(Registered);
+
+#[cfg(test)]
+impl RegisteredByHand {
+    /// As if the statement had been handed to the driver.
+    pub(crate) fn sent_for_test(mut self) -> Self {
+        let tenure = self.0.node.slots.lock(self.0.name.slot).hold.tenure();
+        self.0.stage = Stage::Sent(tenure);
+        self
+    }
+}
