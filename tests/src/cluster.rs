@@ -1,0 +1,208 @@
+//! A whole cluster of real processes: database, L2 servers, nodes, gateways, and the migrator's verbs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::http::{User, answered};
+use crate::postgres::PostgresServer;
+use crate::processes::{Env, Finished, Process, free_address, run};
+use crate::redis::RedisServer;
+
+/// How long one migrator verb may take.
+const MIGRATOR_BOUND: Duration = Duration::from_secs(120);
+
+/// Which database the cluster uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// A server of its own.
+    Postgres,
+    /// A file.
+    Sqlite,
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// Members of the first ring: `n1`, `n2`, …
+    pub nodes: usize,
+    /// Gateways.
+    pub gateways: usize,
+    /// The database.
+    pub database: Database,
+    /// L2 servers; 0 = no L2.
+    pub redis: usize,
+    /// More variables for every program.
+    pub env: Env,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self { nodes: 3, gateways: 1, database: Database::Postgres, redis: 1, env: Env::new() }
+    }
+}
+
+/// One node or gateway. It keeps its address when it is started again.
+pub struct Member {
+    /// The process.
+    pub process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+    program: &'static str,
+    env: Env,
+}
+
+/// A running cluster. Dropping it ends every process and removes all data.
+pub struct Cluster {
+    /// The nodes by name, standbys too.
+    pub nodes: BTreeMap<String, Member>,
+    /// The gateways.
+    pub gateways: Vec<Member>,
+    /// The L2 servers.
+    pub redis: Vec<RedisServer>,
+    /// The database server, if it is one.
+    pub postgres: Option<PostgresServer>,
+    env: Env,
+    _data: TempDir,
+}
+
+impl Member {
+    fn start(program: &'static str, address: SocketAddr, env: Env) -> Self {
+        Self { process: Process::start(program, &[], &env), address, program, env }
+    }
+
+    /// Starts it again at the same address, after it has been killed or stopped; does not wait.
+    pub fn restart(&mut self) {
+        self.process.kill();
+        self.process = Process::start(self.program, &[], &self.env);
+    }
+
+    /// Waits until `/readyz` says yes.
+    pub async fn wait_ready(&mut self) {
+        self.process.wait_ready(self.address, "/readyz").await;
+    }
+
+    /// `http://host:port`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Cluster {
+    /// Starts everything, makes the first ring, and returns when nodes and gateways are ready.
+    ///
+    /// # Panics
+    /// When anything does not start in time; the message has the end of its log.
+    pub async fn start(options: ClusterOptions) -> Self {
+        let data = tempfile::tempdir().expect("a temporary directory");
+        let postgres = match options.database {
+            Database::Postgres => Some(PostgresServer::start().await.expect("postgres starts")),
+            Database::Sqlite => None,
+        };
+        let database_url = match &postgres {
+            Some(server) => server.url(),
+            None => format!("sqlite://{}", data.path().join("shardcache.db").display()),
+        };
+        let mut redis = Vec::new();
+        for _ in 0..options.redis {
+            redis.push(RedisServer::start().await.expect("redis starts"));
+        }
+        let mut env = vec![("DATABASE_URL".to_owned(), database_url)];
+        if !redis.is_empty() {
+            let urls: Vec<_> = redis.iter().map(RedisServer::url).collect();
+            env.push(("REDIS_URL".to_owned(), urls.join(",")));
+        }
+        env.extend(options.env);
+        let mut cluster = Self { nodes: BTreeMap::new(), gateways: Vec::new(), redis, postgres, env, _data: data };
+        let names: Vec<_> = (1..=options.nodes).map(|number| format!("n{number}")).collect();
+        for name in &names {
+            cluster.launch_node(name, &[]);
+        }
+        let init = cluster.migrator(&["init", "--nodes", &names.join(",")]).await;
+        assert_eq!(init.code, Some(0), "migrator init: {init:#?}\n{}", cluster.log_tails());
+        for _ in 0..options.gateways {
+            cluster.launch_gateway();
+        }
+        for member in cluster.nodes.values_mut().chain(&mut cluster.gateways) {
+            member.wait_ready().await;
+        }
+        cluster
+    }
+
+    /// Starts one more node and returns when it has registered: a standby, ready for `add-node`.
+    pub async fn add_standby(&mut self, name: &str, more: &[(&str, &str)]) {
+        self.launch_node(name, more);
+        self.node(name).wait_ready().await;
+    }
+
+    /// Starts one more gateway and returns its number when it is ready.
+    pub async fn add_gateway(&mut self) -> usize {
+        self.launch_gateway();
+        let number = self.gateways.len() - 1;
+        self.gateways[number].wait_ready().await;
+        number
+    }
+
+    /// A node by name.
+    pub fn node(&mut self, name: &str) -> &mut Member {
+        self.nodes.get_mut(name).unwrap_or_else(|| panic!("the test has started no node {name}"))
+    }
+
+    /// `http://host:port` of the first gateway.
+    pub fn gateway_url(&self) -> String {
+        self.gateways[0].url()
+    }
+
+    /// A user of the first gateway.
+    pub fn user(&self, id: &str) -> User {
+        User::new(&self.gateway_url(), id)
+    }
+
+    /// Runs a verb of the migrator to its end.
+    pub async fn migrator(&self, args: &[&str]) -> Finished {
+        run("migrator", args, &self.migrator_env(), MIGRATOR_BOUND).await
+    }
+
+    /// Starts a verb of the migrator in the background, to be paused or killed.
+    pub fn start_migrator(&self, args: &[&str]) -> Process {
+        Process::start("migrator", args, &self.migrator_env())
+    }
+
+    /// What `GET /v1/ring` of the first gateway says.
+    pub async fn ring(&self) -> serde_json::Value {
+        answered(self.user("anyone").request(reqwest::Method::GET, "/v1/ring")).await.json()
+    }
+
+    /// The environment of the migrator: a further program of the cluster can be started with it.
+    pub fn migrator_env(&self) -> Env {
+        self.env.iter().filter(|(name, _)| name != "REDIS_URL").cloned().collect()
+    }
+
+    /// The last log lines of every node and gateway, for messages.
+    pub fn log_tails(&self) -> String {
+        let members = self.nodes.values().chain(&self.gateways);
+        members.map(|member| member.process.log_tail()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn launch_node(&mut self, name: &str, more: &[(&str, &str)]) {
+        let address = free_address();
+        let own = [
+            ("SHARDCACHE_NODE_ID", name.to_owned()),
+            ("SHARDCACHE_LISTEN", address.to_string()),
+            ("SHARDCACHE_ADVERTISE", address.to_string()),
+        ];
+        let own = own.map(|(variable, value)| (variable.to_owned(), value));
+        let more = more.iter().map(|(variable, value)| ((*variable).to_owned(), (*value).to_owned()));
+        let env = self.env.iter().cloned().chain(own).chain(more).collect();
+        self.nodes.insert(name.to_owned(), Member::start("cache-node", address, env));
+    }
+
+    fn launch_gateway(&mut self) {
+        let address = free_address();
+        let mut env = self.migrator_env();
+        env.push(("SHARDCACHE_LISTEN".to_owned(), address.to_string()));
+        self.gateways.push(Member::start("gateway", address, env));
+    }
+}

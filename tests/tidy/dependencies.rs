@@ -1,0 +1,84 @@
+//! Dependencies point one way, and the heavy libraries stay behind one crate each.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{assert_none, root};
+
+/// What each crate of the workspace may depend on within it.
+const DIRECTIONS: [(&str, &[&str]); 10] = [
+    ("placement", &[]),
+    ("wire", &["placement"]),
+    ("origin", &["placement", "wire"]),
+    ("service", &["placement", "wire"]),
+    ("client", &["placement", "wire", "service"]),
+    ("cache-node", &["placement", "wire", "origin", "service", "client"]),
+    ("gateway", &["placement", "wire", "origin", "service", "client"]),
+    ("migrator", &["placement", "wire", "origin", "service", "client"]),
+    ("standalone", &["placement", "wire", "origin", "service", "cache-node", "gateway", "migrator"]),
+    // The harness drives programs from outside; it must not share their code.
+    ("tests", &[]),
+];
+
+/// Libraries that only one crate may use.
+const CONFINED: [(&str, &str); 3] = [("sqlx", "origin"), ("moka", "cache-node"), ("redis", "cache-node")];
+
+/// TLS stacks that come in by a careless feature: nothing here speaks TLS.
+const BANNED: [&str; 4] = ["openssl", "openssl-sys", "native-tls", "ring"];
+
+/// (crate, its direct dependencies of any kind), for each crate of the workspace. Tests of any crate may use the harness, so
+/// that dependency counts only where it is not of the tests.
+fn crates() -> Vec<(String, BTreeSet<String>)> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let named = |package: &Value| {
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        let harness = |dependency: &&Value| dependency["name"] == "tests" && dependency["kind"] == "dev";
+        let counted = dependencies.iter().filter(|dependency| !harness(dependency));
+        (text(&package["name"]), counted.map(|dependency| text(&dependency["name"])).collect())
+    };
+    packages.iter().map(named).collect()
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let mut complaints = Vec::new();
+    for (name, dependencies) in crates() {
+        let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
+            complaints.push(format!("{name} is a new crate: say in tests/tidy what it may depend on"));
+            continue;
+        };
+        let ours = DIRECTIONS.iter().map(|(ours, _)| *ours);
+        let wrong = ours.filter(|ours| dependencies.contains(*ours) && !allowed.contains(ours));
+        complaints.extend(wrong.map(|wrong| format!("{name} must not depend on {wrong}")));
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn sql_redis_and_moka_stay_behind_one_crate_each() {
+    let mut complaints = Vec::new();
+    for (name, dependencies) in crates() {
+        let wrong = CONFINED.iter().filter(|(library, owner)| dependencies.contains(*library) && name != *owner);
+        complaints.extend(wrong.map(|(library, owner)| format!("{name} uses {library}, which belongs to {owner}")));
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn no_tls_stack_slips_in() {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is committed");
+    let named = |package: &&&str| lock.lines().any(|line| line == format!("name = \"{package}\""));
+    let complaints: Vec<_> = BANNED.iter().filter(named).map(|package| format!("{package} is in Cargo.lock")).collect();
+    assert_none(&complaints);
+}
