@@ -80,6 +80,13 @@ install_missing() {
         as_root rm -f "$policy"
         policy=""
     fi
+    # Where the machine has a policy of its own, it may have let them start.
+    local service
+    for service in postgresql redis-server; do
+        if [[ " ${packages[*]} " == *" $service "* ]]; then
+            as_root service "$service" stop >/dev/null 2>&1
+        fi
+    done
     return "$code"
 }
 

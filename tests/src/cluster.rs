@@ -120,6 +120,10 @@ impl Cluster {
         for name in &names {
             cluster.launch_node(name, &[]);
         }
+        // Before the ring: a node that cannot start is seen here, with its log.
+        for node in cluster.nodes.values_mut() {
+            node.wait_ready().await;
+        }
         let init = cluster.migrator(&["init", "--nodes", &names.join(",")]).await;
         assert_eq!(init.code, Some(0), "migrator init: {init:#?}\n{}", cluster.log_tails());
         for _ in 0..options.gateways {
