@@ -60,7 +60,7 @@ check() {
     else
         failed=$((failed + 1))
         printf 'FAILED  %s\n' "$claim"
-        tail -n 15 "$scratch/check.log" | sed 's/^/        /'
+        tail -n 15 "$scratch/check.log" | awk '{ print "        " $0 }'
     fi
 }
 
