@@ -29,6 +29,10 @@ pub(super) fn of_statement(error: &sqlx::Error) -> OriginError {
     if let Some(error) = database_error(error) {
         return match error.code() {
             QUERY_CANCELED => OriginError::Timeout,
+            "3D000" => OriginError::Unreachable("the server has no such database"),
+            "53300" => OriginError::Unreachable("the server has no connection left"),
+            "57P03" => OriginError::Unreachable("the server is starting or stopping"),
+            code if code.starts_with("28") => OriginError::Unreachable("the server refused the login"),
             _ if !is_clean(error) => OriginError::Unreachable("the server ended the session"),
             code => OriginError::Refused { code: code.to_owned() },
         };

@@ -134,7 +134,8 @@ impl Writer {
         if queues.writes.try_send(job).is_err() {
             return Err(WriteError::NotExecuted(OriginError::Unreachable("the queue of writes is full")));
         }
-        let lost = || Err(WriteError::Unknown(OriginError::Unreachable("the writer ended")));
+        let ended = OriginError::Unreachable("the writer ended");
+        let lost = || Err(if ticket.take_back() { WriteError::NotExecuted(ended) } else { WriteError::Unknown(ended) });
         if let Ok(outcome) = tokio::time::timeout(self.patience, &mut answer).await {
             return outcome.unwrap_or_else(|_| lost());
         }
@@ -259,10 +260,10 @@ impl WriterTask {
 
     async fn control(&mut self, job: ControlJob) {
         // Without a connection the job is dropped, and its caller told by the closed channel.
-        if let Ok(connection) = self.connected().await {
-            if !job(connection).await {
-                self.connection = None;
-            }
+        if let Ok(connection) = self.connected().await
+            && !job(connection).await
+        {
+            self.connection = None;
         }
     }
 

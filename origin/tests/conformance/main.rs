@@ -1,0 +1,32 @@
+//! One suite, both databases: every case of the modules below runs on Postgres and on SQLite.
+
+mod changes;
+mod entries;
+mod fence;
+mod fixture;
+mod leases;
+mod migrations;
+mod ring;
+mod slots;
+
+mod postgres_faults;
+mod sqlite_faults;
+
+/// Makes a test on each database of every case: an `async fn(&Fixture)`.
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(&crate::fixture::Fixture::postgres().await).await;
+            })+
+        }
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(&crate::fixture::Fixture::sqlite().await).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both;
