@@ -1,0 +1,25 @@
+//! Where things belong: users to slots, slots to owners, and how that map changes.
+//!
+//! Pure: no I/O, no clock, no chance; whatever a decision depends on comes in as an argument.
+
+pub mod change;
+pub mod entry_key;
+pub mod epoch;
+pub mod freshness;
+pub mod node_id;
+pub mod rebalance;
+pub mod ring;
+pub mod ring_points;
+pub mod slot;
+pub mod slot_hold;
+pub mod tenure;
+pub mod user_id;
+
+pub use change::{ChangeId, Phase};
+pub use entry_key::{EntryKey, KeyInvalid};
+pub use epoch::Epoch;
+pub use node_id::{NodeId, NodeIdInvalid, Weight, WeightInvalid};
+pub use ring::{Member, Ring};
+pub use slot::{SLOT_COUNT, Slot};
+pub use tenure::{Gained, Incarnation, Tenure};
+pub use user_id::{UserId, UserIdInvalid};

@@ -1,0 +1,61 @@
+//! A slot: the unit of ownership. Every user falls into exactly one of 4096, for ever.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::user_id::UserId;
+
+/// How many slots there are. Part of the data format: it never changes.
+pub const SLOT_COUNT: usize = 4096;
+
+/// A slot number, 0 to 4095.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct Slot(u16);
+
+/// A number that is no slot.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is not a slot: slots are 0 to 4095")]
+pub struct SlotInvalid(u16);
+
+impl Slot {
+    /// The slot of a user: the low 12 bits of XXH3-64 (seed 0) of the id's bytes.
+    pub fn of_user(user: &UserId) -> Self {
+        Self((xxh3_64(user.as_str().as_bytes()) & (SLOT_COUNT as u64 - 1)) as u16)
+    }
+
+    /// All slots in order.
+    pub fn all() -> impl ExactSizeIterator<Item = Slot> {
+        (0..SLOT_COUNT as u16).map(Slot)
+    }
+
+    /// The slot as an array index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The slot as a number.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+}
+
+impl TryFrom<u16> for Slot {
+    type Error = SlotInvalid;
+
+    fn try_from(number: u16) -> Result<Self, SlotInvalid> {
+        if usize::from(number) < SLOT_COUNT { Ok(Self(number)) } else { Err(SlotInvalid(number)) }
+    }
+}
+
+impl From<Slot> for u16 {
+    fn from(slot: Slot) -> u16 {
+        slot.0
+    }
+}
+
+impl std::fmt::Display for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
