@@ -1,5 +1,6 @@
 //! Bringing the schema up to date, by many at once and against a held lock.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use origin::{OpenOptions, Origin, OriginError};
@@ -24,6 +25,26 @@ async fn a_closed_origin_refuses(f: &Fixture) {
     let renewed = f.origin.renew_lease(&crate::fixture::node("n1"), placement::Incarnation(1), TTL).await;
     assert!(matches!(renewed, Err(OriginError::Unreachable(_))), "{renewed:?}");
     assert_eq!(f.another().nodes().await.expect("a read").len(), 1);
+}
+
+/// What a thread has logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("a log")).into_owned()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("a log").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 async fn six_migrate_at_once(url: String) {
@@ -63,8 +84,19 @@ async fn a_held_schema_lock_is_waited_for_and_not_for_ever() {
     let mut holder = server.session().await.expect("a session");
     holder.run("SELECT pg_advisory_lock(8316003855878021475)").await.expect("a lock");
     let origin = Origin::open(&server.url().parse().expect("a URL"), OpenOptions::default()).expect("an origin");
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let listening = tracing::subscriber::set_default(subscriber);
     let began = Instant::now();
-    let outcome = origin.migrate().await;
+    let told = eventually("a log line names the wait", || async { log.text().contains("schema lock") });
+    let (outcome, told_after) = tokio::join!(origin.migrate(), async {
+        told.await;
+        began.elapsed()
+    });
+    drop(listening);
+    assert!(told_after < Duration::from_secs(5), "{told_after:?}");
+    assert!(log.text().contains("backend_pid="), "it names the holder: {}", log.text());
     assert!(matches!(&outcome, Err(OriginError::Schema(why)) if why.contains("schema lock")), "{outcome:?}");
     assert!((29..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     drop(holder);
