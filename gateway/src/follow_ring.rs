@@ -1,0 +1,98 @@
+//! Keeps the gateway's copy of the ring fresh: by polling, by the database's hints, and when a request met an old ring.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use origin::{Origin, OriginError};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+use crate::ring_view::RingView;
+
+/// The ring as the gateway knows it.
+pub(crate) struct RingFollower {
+    origin: Origin,
+    view: ArcSwap<RingView>,
+    /// Requests that need a fresh ring share one read of it.
+    refreshing: Mutex<()>,
+    origin_reached: AtomicBool,
+}
+
+impl RingFollower {
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            view: ArcSwap::from_pointee(RingView::default()),
+            refreshing: Mutex::new(()),
+            origin_reached: AtomicBool::new(false),
+        }
+    }
+
+    /// The newest copy.
+    pub(crate) fn view(&self) -> Arc<RingView> {
+        self.view.load_full()
+    }
+
+    /// Whether the last poll got an answer.
+    pub(crate) fn origin_reached(&self) -> bool {
+        self.origin_reached.load(Ordering::Acquire)
+    }
+
+    /// Waits, bounded, for a copy that was read after this call; says whether the ring is another than `seen`.
+    pub(crate) async fn refresh(&self, seen: &RingView) -> bool {
+        let refreshing = async {
+            let _one_at_a_time = self.refreshing.lock().await;
+            // Somebody may have brought a newer one while this call waited.
+            if self.view.load().digest == seen.digest { self.poll().await } else { Ok(()) }
+        };
+        let _ = timeout(limits::REFRESH_WAIT, refreshing).await;
+        self.view.load().digest != seen.digest
+    }
+
+    /// Polls until stopped. Whatever the database holds or does, it goes on polling.
+    pub(crate) async fn follow(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let polled = {
+                let _one_at_a_time = self.refreshing.lock().await;
+                self.poll().await
+            };
+            let reached = polled.is_ok();
+            if self.origin_reached.swap(reached, Ordering::AcqRel) != reached {
+                match polled {
+                    Ok(()) => tracing::info!("the ring is followed"),
+                    Err(error) => tracing::warn!(%error, "the ring cannot be polled; routing goes on by the copy held"),
+                }
+            }
+            let pause = limits::POLL_EVERY.mul_f64(rand::random_range(0.8..1.2));
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+                () = self.origin.ring_changed() => {}
+            }
+        }
+    }
+
+    async fn poll(&self) -> Result<(), OriginError> {
+        let digest = self.origin.ring_digest().await?;
+        let view = self.view.load_full();
+        if digest == view.digest {
+            let nodes = self.origin.nodes().await?;
+            self.view.store(Arc::new(view.with_nodes(&nodes)));
+            return Ok(());
+        }
+        let Some(state) = self.origin.ring_state().await? else { return Ok(()) };
+        match view.next(&state) {
+            Ok(next) => {
+                if next.epoch() != view.epoch() {
+                    tracing::info!(epoch = %next.epoch(), "new ring");
+                }
+                self.view.store(Arc::new(next));
+            }
+            Err(error) => tracing::error!(%error, "the ring in the database is no ring; the copy held stays"),
+        }
+        Ok(())
+    }
+}

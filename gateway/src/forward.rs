@@ -1,0 +1,210 @@
+//! Carries one request to the owner of its slot, by as many tries as are safe within its deadline.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use placement::{Slot, UserId};
+use tokio::time::{Instant, sleep_until};
+use wire::headers::{
+    CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
+};
+use wire::{Problem, ProblemCode};
+
+use crate::gateway::Gateway;
+use crate::limits;
+use crate::metrics::Hop;
+use crate::retry::{Kind, Next, Tried, next};
+use crate::upstream::{SendFailed, Upstream, UpstreamBody};
+
+/// What goes on to a node: nothing else of the client's headers is believed or passed on.
+const REQUEST_HEADERS: [HeaderName; 7] = [
+    header::CONTENT_TYPE,
+    header::CACHE_CONTROL,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::ACCEPT,
+    TRACEPARENT,
+    TRACESTATE,
+];
+
+/// What comes back from a node.
+const RESPONSE_HEADERS: [HeaderName; 9] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    header::CACHE_CONTROL,
+    header::ETAG,
+    header::RETRY_AFTER,
+    header::ALLOW,
+    CACHE_STATUS,
+    X_CACHE_NODE,
+    X_RING_EPOCH,
+];
+
+/// A request whose parts are checked and whose body is here, so that it can be sent more than once.
+pub(crate) struct Forwarded {
+    pub(crate) method: Method,
+    /// As the client encoded it.
+    pub(crate) path_and_query: String,
+    pub(crate) user: UserId,
+    pub(crate) headers: HeaderMap,
+    pub(crate) request_id: HeaderValue,
+    pub(crate) body: Bytes,
+    pub(crate) kind: Kind,
+}
+
+/// The headers of the client's request that go on.
+pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for name in &REQUEST_HEADERS {
+        for value in headers.get_all(name) {
+            kept.append(name, value.clone());
+        }
+    }
+    kept
+}
+
+impl Gateway {
+    /// The answer to the client.
+    pub(crate) async fn forward(&self, request: &Forwarded) -> Response<Body> {
+        let began = Instant::now();
+        let deadline = began
+            + match request.kind {
+                Kind::Read => limits::READ_DEADLINE,
+                Kind::Write => limits::WRITE_DEADLINE,
+            };
+        let slot = Slot::of_user(&request.user);
+        let mut misdirected = 0;
+        let mut pause = limits::RETRY_PAUSE_MIN;
+        for _ in 0..limits::TRIES_MAX {
+            let view = self.ring.view();
+            let owner = view.owner(slot).cloned();
+            let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline).await;
+            if tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST) {
+                misdirected += 1;
+                self.metrics.count(Hop::misdirected);
+            }
+            match (next(request.kind, tried, misdirected), answer) {
+                (Next::Answer, Some(answer)) => return answer_of(answer),
+                (Next::Problem(code), _) => return problem(code),
+                (Next::Detached, _) => return self.detached(request, owner.as_ref(), deadline).await,
+                (Next::FreshRing | Next::Answer, _) => {
+                    if !self.ring.refresh(&view).await {
+                        let until = Instant::now() + pause.mul_f64(rand::random_range(0.5..1.0));
+                        if until >= deadline {
+                            break;
+                        }
+                        sleep_until(until).await;
+                        pause = (pause * 2).min(limits::RETRY_PAUSE_MAX);
+                    }
+                }
+                (Next::FreshRingOr(code), _) => {
+                    if !self.ring.refresh(&view).await {
+                        return problem(code);
+                    }
+                }
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
+        }
+        match request.kind {
+            Kind::Read => self.detached(request, None, deadline).await,
+            Kind::Write => problem(ProblemCode::OwnerUnavailable),
+        }
+    }
+
+    async fn try_owner(
+        &self,
+        request: &Forwarded,
+        owner: Option<&Arc<Upstream>>,
+        epoch: u64,
+        deadline: Instant,
+    ) -> (Tried, Option<Response<UpstreamBody>>) {
+        let Some(owner) = owner.filter(|owner| !owner.is_in_doubt()) else { return (Tried::NotAsked, None) };
+        let try_deadline = match request.kind {
+            Kind::Read => deadline.min(Instant::now() + limits::READ_TRY),
+            Kind::Write => deadline,
+        };
+        match owner.send(self.upstream_request(request, owner, epoch, false), try_deadline).await {
+            Ok(answer) => (Tried::Answered(answer.status()), Some(answer)),
+            Err(failed) => {
+                self.metrics.count(match failed {
+                    SendFailed::Unreachable => Hop::unreachable,
+                    SendFailed::Busy => Hop::busy,
+                    SendFailed::Broken => Hop::broken,
+                    SendFailed::TimedOut => Hop::timed_out,
+                });
+                (Tried::Failed(failed), None)
+            }
+        }
+    }
+
+    /// Gw3: any node reads the origin for us.
+    async fn detached(&self, request: &Forwarded, not: Option<&Arc<Upstream>>, deadline: Instant) -> Response<Body> {
+        self.metrics.count(Hop::detached);
+        let view = self.ring.view();
+        for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
+            let sent = self.upstream_request(request, &node, view.epoch().0, true);
+            match node.send(sent, deadline).await {
+                Ok(answer) if answer.status() != StatusCode::UNAUTHORIZED => return answer_of(answer),
+                _ => {}
+            }
+        }
+        problem(ProblemCode::OwnerUnavailable)
+    }
+
+    fn upstream_request(
+        &self,
+        request: &Forwarded,
+        node: &Upstream,
+        epoch: u64,
+        detached: bool,
+    ) -> Request<Full<Bytes>> {
+        let mut sent = Request::new(Full::new(request.body.clone()));
+        *sent.method_mut() = request.method.clone();
+        // Both were parsed before: the path by our own listener, the address when the ring was read.
+        *sent.uri_mut() = request.path_and_query.parse().unwrap_or_default();
+        let headers = sent.headers_mut();
+        *headers = request.headers.clone();
+        if let Ok(host) = HeaderValue::try_from(node.address()) {
+            headers.insert(header::HOST, host);
+        }
+        if let Ok(user) = HeaderValue::try_from(request.user.as_str()) {
+            headers.insert(X_USER_ID, user);
+        }
+        headers.insert(X_RING_EPOCH, HeaderValue::from(epoch));
+        headers.insert(X_REQUEST_ID, request.request_id.clone());
+        if detached {
+            headers.insert(X_SHARDCACHE_DETACHED, HeaderValue::from_static("1"));
+        }
+        if let Some(token) = &self.config.cluster_token {
+            headers.insert(header::AUTHORIZATION, token.header_value());
+        }
+        sent
+    }
+}
+
+fn problem(code: ProblemCode) -> Response<Body> {
+    let detail = match code {
+        ProblemCode::OwnerUnavailable => "not executed: the node that owns this user's entries does not answer",
+        ProblemCode::Overloaded => "not executed: all connections to the owner are busy",
+        _ => "the owner was asked to write and gave no answer; read the entry to learn what it is",
+    };
+    Problem::new(code, detail).into_response()
+}
+
+/// Hop-by-hop headers and whatever else a node may say stay behind.
+fn answer_of(answer: Response<UpstreamBody>) -> Response<Body> {
+    let (head, body) = answer.into_parts();
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = head.status;
+    for name in &RESPONSE_HEADERS {
+        if let Some(value) = head.headers.get(name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    response
+}

@@ -1,0 +1,109 @@
+//! The gateway as a whole: its settings, its ring, its start and stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use origin::Origin;
+use service::listen::{ServeOptions, serve};
+use service::settings::ClusterToken;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::follow_ring::RingFollower;
+use crate::http::App;
+use crate::limits;
+use crate::metrics::Metrics;
+use crate::route_user::Keyless;
+
+/// The settings of a gateway, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the nodes want to see.
+    pub cluster_token: Option<ClusterToken>,
+    /// What to do without `X-User-ID`.
+    pub keyless: Keyless,
+    /// The largest value, in bytes.
+    pub max_value_bytes: u64,
+    /// How long a stop waits for requests in progress.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            cluster_token: None,
+            keyless: Keyless::Reject,
+            max_value_bytes: 1 << 20,
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a request needs.
+pub(crate) struct Gateway {
+    pub(crate) config: Config,
+    pub(crate) ring: Arc<RingFollower>,
+    pub(crate) metrics: Metrics,
+    pub(crate) in_progress: Semaphore,
+    pub(crate) draining: AtomicBool,
+}
+
+/// A gateway that runs.
+#[derive(Debug)]
+pub struct RunningGateway {
+    address: SocketAddr,
+    running: JoinHandle<()>,
+}
+
+impl RunningGateway {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns when it has stopped and every request has been answered or cut off.
+    pub async fn stopped(self) -> anyhow::Result<()> {
+        Ok(self.running.await?)
+    }
+}
+
+/// Starts a gateway that runs until `stop`. Returns once it listens; it learns the ring in the background.
+pub async fn start(
+    config: Config,
+    origin: Origin,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> anyhow::Result<RunningGateway> {
+    let address = listener.local_addr()?;
+    let gateway = Arc::new(Gateway {
+        config,
+        ring: Arc::new(RingFollower::new(origin)),
+        metrics: Metrics::new(),
+        in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
+        draining: AtomicBool::new(false),
+    });
+    let running = tokio::spawn(run(gateway, listener, stop));
+    Ok(RunningGateway { address, running })
+}
+
+async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationToken) {
+    // The ring is followed until the last request is answered.
+    let background = CancellationToken::new();
+    let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
+    let drain_timeout = gateway.config.drain_timeout;
+    let app = App::new(Arc::clone(&gateway));
+    let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
+    let serving = serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
+    let draining = async {
+        stop.cancelled().await;
+        gateway.draining.store(true, Ordering::Release);
+    };
+    tokio::join!(serving, draining);
+    background.cancel();
+    // A follower that panicked was a bug of ours and was logged as such.
+    let _ = following.await;
+}

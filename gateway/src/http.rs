@@ -1,0 +1,172 @@
+//! The gateway's routes on one screen. The data plane is served before the router; the router has all the rest.
+
+mod health;
+mod ring;
+mod status_page;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, header};
+use hyper::body::{Body as _, Incoming};
+use placement::UserId;
+use service::body::{BodyError, read_limited, refuse};
+use service::listen::PeerAddress;
+use tokio::time::Instant;
+use tower::ServiceExt;
+use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX, decode_key};
+use wire::headers::X_REQUEST_ID;
+use wire::{Problem, ProblemCode};
+
+use crate::forward::{Forwarded, passed_on};
+use crate::gateway::Gateway;
+use crate::limits;
+use crate::metrics::{RequestLabels, Route};
+use crate::retry::Kind;
+use crate::route_user::user_of;
+
+/// The service of one gateway, cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    gateway: Arc<Gateway>,
+    router: Router,
+}
+
+impl App {
+    pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
+        let router = Router::new()
+            .route("/", get(status_page::page))
+            .route("/healthz", get(health::healthz))
+            .route("/readyz", get(health::readyz))
+            .route("/metrics", get(health::metrics))
+            .route("/v1/ring", get(ring::ring))
+            .route("/v1/ring/locate", get(ring::locate))
+            .fallback(|| async { problem(ProblemCode::NotFound, "see the README for the routes") })
+            .method_not_allowed_fallback(|| async { problem(ProblemCode::MethodNotAllowed, "see Allow") })
+            .with_state(Arc::clone(&gateway));
+        Self { gateway, router }
+    }
+
+    /// Answers one request; never fails.
+    pub(crate) async fn respond(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let request_id = service::request_id::of(request.headers());
+        let path = request.uri().path();
+        let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
+            self.data_plane(request, &request_id).await
+        } else {
+            self.router.oneshot(request.map(Body::new)).await?
+        };
+        response.headers_mut().insert(X_REQUEST_ID, request_id);
+        Ok(response)
+    }
+
+    async fn data_plane(&self, request: Request<Incoming>, request_id: &HeaderValue) -> Response<Body> {
+        let began = Instant::now();
+        let gateway = &self.gateway;
+        let route = route_of(&request);
+        let response = match gateway.in_progress.try_acquire() {
+            Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
+            Ok(_permit) => match self.checked(request, route, request_id).await {
+                Ok(forwarded) => gateway.forward(&forwarded).await,
+                Err(response) => *response,
+            },
+        };
+        let status = response.status().as_u16();
+        gateway.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();
+        gateway.metrics.request_seconds.observe(began.elapsed().as_secs_f64());
+        response
+    }
+
+    /// Everything that can be wrong is found before the body is asked for.
+    async fn checked(
+        &self,
+        request: Request<Incoming>,
+        route: Route,
+        request_id: &HeaderValue,
+    ) -> Result<Forwarded, Box<Response<Body>>> {
+        let user = match self.check_head(&request, route) {
+            Ok(user) => user,
+            Err(problem) => return Err(Box::new(refused(request, problem))),
+        };
+        let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let method = request.method().clone();
+        let headers = passed_on(request.headers());
+        let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };
+        let body = match route {
+            Route::put | Route::mget => read_limited(request.into_body(), limit, limits::BODY_DEADLINE).await,
+            _ => Ok(Bytes::new()),
+        };
+        let body = body.map_err(|error| Box::new(body_failed(error)))?;
+        let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
+        Ok(Forwarded { method, path_and_query, user, headers, request_id: request_id.clone(), body, kind })
+    }
+
+    fn check_head(&self, request: &Request<Incoming>, route: Route) -> Result<UserId, Problem> {
+        let allowed = match route {
+            Route::other => "GET, HEAD, PUT, DELETE",
+            Route::list if request.method() != Method::GET => "GET",
+            Route::mget if request.method() != Method::POST => "POST",
+            _ => "",
+        };
+        if !allowed.is_empty() {
+            return Err(Problem::new(ProblemCode::MethodNotAllowed, format!("this route has {allowed}")));
+        }
+        let client = request.extensions().get::<PeerAddress>().map(|peer| peer.0.ip());
+        let user = user_of(request.headers(), self.gateway.config.keyless, client)?;
+        if let Some(encoded) = request.uri().path().strip_prefix(ENTRIES_PREFIX) {
+            decode_key(encoded).map_err(|invalid| Problem::new(ProblemCode::KeyInvalid, invalid.to_string()))?;
+        }
+        if !matches!(route, Route::put | Route::mget) && !request.body().is_end_stream() {
+            return Err(Problem::new(ProblemCode::RequestInvalid, "this request has no body"));
+        }
+        Ok(user)
+    }
+}
+
+fn route_of(request: &Request<Incoming>) -> Route {
+    match (request.uri().path(), request.method()) {
+        (ENTRIES_LIST, _) => Route::list,
+        (ENTRIES_MGET, _) => Route::mget,
+        (_, &Method::GET) => Route::get,
+        (_, &Method::HEAD) => Route::head,
+        (_, &Method::PUT) => Route::put,
+        (_, &Method::DELETE) => Route::delete,
+        _ => Route::other,
+    }
+}
+
+/// An error answer to a request whose body, if any, stays unread; the connection ends with it in that case.
+fn refused(request: Request<Incoming>, problem: Problem) -> Response<Body> {
+    let code = problem.code;
+    let detail = problem.detail.clone();
+    let mut response: Response<Body> = problem.into_response();
+    if code == ProblemCode::MethodNotAllowed
+        && let Some(allow) = detail.strip_prefix("this route has ").and_then(|allow| HeaderValue::try_from(allow).ok())
+    {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
+    let (head, body) = request.into_parts();
+    if !body.is_end_stream() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        refuse(&head.headers, body);
+    }
+    response
+}
+
+fn body_failed(error: BodyError) -> Response<Body> {
+    let mut response = match error {
+        BodyError::TooLarge => problem(ProblemCode::ValueTooLarge, "the body is over the limit of this cluster"),
+        BodyError::Timeout => problem(ProblemCode::RequestTimeout, "the body did not arrive in time"),
+        BodyError::Broken => problem(ProblemCode::RequestInvalid, "the body did not arrive whole"),
+    };
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn problem(code: ProblemCode, detail: &str) -> Response<Body> {
+    Problem::new(code, detail).into_response()
+}

@@ -1,0 +1,59 @@
+//! `/healthz`, `/readyz`, `/metrics`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::{StatusCode, header};
+use serde::Serialize;
+
+use crate::gateway::Gateway;
+
+/// Alive: the process answers.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    /// `ready`, `degraded`, `starting` or `draining`.
+    state: &'static str,
+    epoch: u64,
+    /// Why it is not plainly ready.
+    reasons: Vec<String>,
+}
+
+/// 200 once a ring is held, also while the database or nodes are away: every other gateway would miss them too.
+pub(super) async fn readyz(State(gateway): State<Arc<Gateway>>) -> impl IntoResponse {
+    let view = gateway.ring.view();
+    let mut reasons = Vec::new();
+    if !gateway.ring.origin_reached() {
+        reasons.push("the database cannot be polled: routing goes on by the ring copy held".to_owned());
+    }
+    for node in view.nodes().iter().filter(|node| view.ring().is_some_and(|ring| ring.member(&node.id).is_some())) {
+        if !node.up || node.upstream.is_in_doubt() {
+            reasons.push(format!("member {} does not answer", node.id));
+        }
+    }
+    let state = if gateway.draining.load(Ordering::Acquire) {
+        "draining"
+    } else if view.ring().is_none() {
+        reasons.push("there is no ring yet: run `migrator init`".to_owned());
+        "starting"
+    } else if reasons.is_empty() {
+        "ready"
+    } else {
+        "degraded"
+    };
+    let status =
+        if matches!(state, "draining" | "starting") { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (status, Json(Readiness { state, epoch: view.epoch().0, reasons }))
+}
+
+/// Prometheus text.
+pub(super) async fn metrics(State(gateway): State<Arc<Gateway>>) -> impl IntoResponse {
+    gateway.metrics.epoch.set(gateway.ring.view().epoch().0 as i64);
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], gateway.metrics.encode())
+}

@@ -1,0 +1,33 @@
+//! `GET /v1/ring` and `GET /v1/ring/locate`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use http::{Request, Response};
+use placement::Slot;
+use service::listen::PeerAddress;
+use wire::ring_document::{Location, RingDocument};
+use wire::{Problem, ProblemCode};
+
+use crate::gateway::Gateway;
+use crate::route_user::user_of;
+
+pub(super) async fn ring(State(gateway): State<Arc<Gateway>>) -> Json<RingDocument> {
+    Json(gateway.ring.view().document())
+}
+
+/// Where a user's entries live by the copy of the ring held here.
+pub(super) async fn locate(
+    State(gateway): State<Arc<Gateway>>,
+    request: Request<Body>,
+) -> Result<Json<Location>, Response<Body>> {
+    let client = request.extensions().get::<PeerAddress>().map(|peer| peer.0.ip());
+    let user = user_of(request.headers(), gateway.config.keyless, client).map_err(Problem::into_response)?;
+    let view = gateway.ring.view();
+    let no_ring = || Problem::new(ProblemCode::OwnerUnavailable, "there is no ring yet: run `migrator init`");
+    let ring = view.ring().ok_or_else(no_ring).map_err(Problem::into_response)?;
+    let slot = Slot::of_user(&user);
+    Ok(Json(Location { slot, owner: ring.owner(slot).clone(), epoch: view.epoch() }))
+}

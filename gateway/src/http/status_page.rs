@@ -1,0 +1,83 @@
+//! `GET /`: who owns how much, who is there, what is moving. Plain HTML, no script, no outside resource.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Html;
+use wire::ring_document::{MemberState, RingDocument};
+
+use crate::gateway::Gateway;
+
+pub(super) async fn page(State(gateway): State<Arc<Gateway>>) -> Html<String> {
+    Html(render(&gateway.ring.view().document()))
+}
+
+/// Node names and actions are made of letters, digits and `.` `_` `-`; addresses and all else are escaped all the same.
+fn render(ring: &RingDocument) -> String {
+    let mut rows = String::new();
+    for member in &ring.members {
+        let state = match member.state {
+            MemberState::Up => "up",
+            MemberState::Down => "down",
+        };
+        let share = member.slots as f64 * 100.0 / ring.slots as f64;
+        // Writing to a String cannot fail.
+        let _ = write!(
+            rows,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share:.1} %</td><td class={state}>{state}</td></tr>",
+            escaped(member.id.as_str()),
+            escaped(&member.address),
+            member.weight,
+            member.slots,
+        );
+    }
+    let change = match &ring.change {
+        None => "No ring change is running.".to_owned(),
+        Some(change) => format!(
+            "Change {}: {} is in phase {:?}, {} slots move from epoch {} to {}.",
+            change.id,
+            escaped(&change.action),
+            change.phase,
+            change.moving_slots,
+            change.from_epoch,
+            change.to_epoch
+        ),
+    };
+    PAGE.replace("@EPOCH@", &ring.epoch.to_string()).replace("@CHANGE@", &change).replace("@ROWS@", &rows)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+const PAGE: &str = r#"<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>shardcache</title>
+<style>:root{color-scheme:light dark}body{font:16px system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8886}
+.down{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1><p>Ring epoch @EPOCH@. @CHANGE@</p>
+<table><thead><tr><th>node<th>address<th>weight<th>slots<th>share<th>state</tr></thead><tbody>@ROWS@</tbody></table>
+<p><a href="/v1/ring">ring as JSON</a> · <a href="/readyz">readiness</a> · <a href="/metrics">metrics</a></p></body></html>
+"#;
+
+#[cfg(test)]
+mod tests {
+    use placement::{Epoch, Weight};
+    use wire::ring_document::MemberDocument;
+
+    use super::*;
+
+    #[test]
+    fn an_address_cannot_put_markup_into_the_page() {
+        let member = MemberDocument {
+            id: "n1".parse().expect("id"),
+            address: "<script>:1".to_owned(),
+            weight: Weight::default(),
+            slots: 4096,
+            state: MemberState::Down,
+        };
+        let page = render(&RingDocument { epoch: Epoch(7), slots: 4096, members: vec![member], change: None });
+        assert!(page.contains("&lt;script&gt;:1") && !page.contains("<script>"));
+        assert!(page.contains("Ring epoch 7") && page.contains("100.0 %"));
+    }
+}

@@ -1,0 +1,15 @@
+//! The gateway: routes by `X-User-ID` over its copy of the versioned ring, to the node that owns the user's slot.
+
+mod follow_ring;
+mod forward;
+mod gateway;
+mod http;
+mod limits;
+mod metrics;
+mod retry;
+mod ring_view;
+mod route_user;
+mod upstream;
+
+pub use gateway::{Config, RunningGateway, start};
+pub use route_user::Keyless;

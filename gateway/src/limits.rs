@@ -1,0 +1,42 @@
+//! Every bound of the gateway in one place, each with its reason.
+
+use std::time::Duration;
+
+/// How long a read may take in all. Its tries are bounded by [`READ_TRY`].
+pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(3);
+/// How long one node may take to begin its answer to a read before another is asked.
+pub(crate) const READ_TRY: Duration = Duration::from_millis(1200);
+/// How long a write may take in all: longer than a node parks it (3 s), so that the node's own answer comes through.
+pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(6);
+/// How often a request goes again after 421, within its deadline.
+pub(crate) const TRIES_MAX: u32 = 40;
+/// After how many 421 in a row a read goes detached: the ring is in motion, the origin is not.
+pub(crate) const READ_MISDIRECTED_MAX: u32 = 3;
+/// How many nodes a detached read asks at most.
+pub(crate) const DETACHED_TRIES: usize = 3;
+/// The pause before a request goes again by a ring that has not changed, doubled up to [`RETRY_PAUSE_MAX`], jittered.
+pub(crate) const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
+/// The longest such pause.
+pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
+/// How long a request waits for a fresh ring.
+pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(1);
+/// How often the ring is polled.
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(500);
+/// How long connecting to a node may take: it is on the same network.
+pub(crate) const CONNECT: Duration = Duration::from_millis(500);
+/// How long an idle connection is kept: shorter than a node keeps its side, or a request could meet the close.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(20);
+/// The most connections to one node.
+pub(crate) const CONNECTIONS_PER_NODE: usize = 256;
+/// How long a request waits for one of them.
+pub(crate) const CONNECTION_WAIT: Duration = Duration::from_millis(500);
+/// How long a node in doubt may take to answer its health route.
+pub(crate) const PROBE: Duration = Duration::from_millis(400);
+/// How often a node in doubt is probed.
+pub(crate) const PROBE_EVERY: Duration = Duration::from_millis(250);
+/// How long a request body may take to arrive.
+pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
+/// The largest multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.
+pub(crate) const MGET_BODY_MAX: u64 = 2 * 1024 * 1024;
+/// How many data-plane requests may be in progress; more are answered `overloaded`.
+pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;

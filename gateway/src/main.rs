@@ -1,0 +1,124 @@
+//! The `gateway` program.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use gateway::{Config, Keyless};
+use origin::{DatabaseUrl, OpenOptions, Origin, OriginError};
+use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
+use tokio_util::sync::CancellationToken;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Routes requests by X-User-ID to the cache node that owns the user's entries.
+#[derive(Debug, Parser)]
+#[command(name = "gateway", version, about, args_conflicts_with_subcommands = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Exit 0 if the gateway that listens at the address answers its health route.
+    Healthcheck {
+        /// Where the gateway listens.
+        #[arg(long, env = "SHARDCACHE_LISTEN", default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Settings {
+    /// Where the ring is kept: postgres://… or sqlite://path.
+    #[arg(long, env = "DATABASE_URL", default_value = "sqlite://data/shardcache.db", hide_env_values = true)]
+    database_url: DatabaseUrl,
+    /// Where to listen.
+    #[arg(long, env = "SHARDCACHE_LISTEN", default_value = "127.0.0.1:8080", hide_env_values = true)]
+    listen: SocketAddr,
+    /// Requests without X-User-ID: refuse them, or let the client's address name the user.
+    #[arg(long, env = "SHARDCACHE_KEYLESS", default_value = "reject", hide_env_values = true)]
+    keyless: Keyless,
+    /// Bearer token that the nodes want to see.
+    #[arg(long, env = "SHARDCACHE_CLUSTER_TOKEN", hide_env_values = true)]
+    cluster_token: Option<ClusterToken>,
+    /// The largest value.
+    #[arg(long, env = "SHARDCACHE_MAX_VALUE_BYTES", default_value = "1MiB", hide_env_values = true)]
+    max_value_bytes: ByteSize,
+    /// How long a stop waits for requests in progress.
+    #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
+    drain_timeout: HumanDuration,
+    /// How logs look; by default pretty on a terminal, else json.
+    #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
+    log_format: Option<LogFormat>,
+}
+
+/// The gateway only polls the ring.
+const DATABASE_CONNECTIONS: u32 = 3;
+
+fn main() -> ExitCode {
+    let args: Args = service::settings::parse_args();
+    if let Some(Command::Healthcheck { listen }) = args.command {
+        return service::healthcheck::run(listen);
+    }
+    service::logging::init(args.settings.log_format);
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    match runtime.block_on(run(args.settings)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("gateway: {error:#}");
+    ExitCode::FAILURE
+}
+
+async fn run(settings: Settings) -> anyhow::Result<()> {
+    let stop = service::stop::on_signals();
+    let listener = tokio::net::TcpListener::bind(settings.listen)
+        .await
+        .map_err(|error| anyhow::anyhow!("cannot listen at {}: {error}", settings.listen))?;
+    let options = OpenOptions { max_connections: DATABASE_CONNECTIONS, ..OpenOptions::default() };
+    let origin = Origin::open(&settings.database_url, options)?;
+    migrate(&origin, &stop).await?;
+    let config = Config {
+        cluster_token: settings.cluster_token,
+        keyless: settings.keyless,
+        max_value_bytes: settings.max_value_bytes.bytes(),
+        drain_timeout: settings.drain_timeout.get(),
+    };
+    tracing::info!(listen = %listener.local_addr()?, "starting");
+    let gateway = gateway::start(config, origin.clone(), listener, stop).await?;
+    gateway.stopped().await?;
+    origin.close().await;
+    Ok(())
+}
+
+/// Waits for the database as long as it takes: in a fresh deployment it may come up last.
+async fn migrate(origin: &Origin, stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut said = false;
+    loop {
+        match origin.migrate().await {
+            Ok(()) => return Ok(()),
+            Err(error @ (OriginError::Schema(_) | OriginError::Refused { .. })) => return Err(error.into()),
+            Err(error) if !said => {
+                tracing::warn!(%error, "waiting for the database");
+                said = true;
+            }
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => anyhow::bail!("stopped before the database could be reached"),
+            () = tokio::time::sleep(Duration::from_millis(500)) => {}
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What follows from how a try went: answer, go again, go detached, or give up (protocol Gw1–Gw3). Pure.
+
+use http::StatusCode;
+use wire::ProblemCode;
+
+use crate::limits;
+use crate::upstream::SendFailed;
+
+/// Whether a request changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// May be sent as often as one likes.
+    Read,
+    /// May be sent again only when known not executed.
+    Write,
+}
+
+/// How the owner answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// It answered with this status.
+    Answered(StatusCode),
+    /// It did not.
+    Failed(SendFailed),
+    /// It was not asked: the ring names no owner, or the owner is in doubt.
+    NotAsked,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Give the answer to the client.
+    Answer,
+    /// Get a fresh ring and go again.
+    FreshRing,
+    /// Get a fresh ring; go again only if it is another, else this problem.
+    FreshRingOr(ProblemCode),
+    /// Read through any other node.
+    Detached,
+    /// Give up.
+    Problem(ProblemCode),
+}
+
+/// `misdirected`: how many 421 the request has met so far, this one included.
+pub(crate) fn next(kind: Kind, tried: Tried, misdirected: u32) -> Next {
+    match (tried, kind) {
+        (Tried::Answered(StatusCode::MISDIRECTED_REQUEST), Kind::Read)
+            if misdirected >= limits::READ_MISDIRECTED_MAX =>
+        {
+            Next::Detached
+        }
+        (Tried::Answered(StatusCode::MISDIRECTED_REQUEST), _) => Next::FreshRing,
+        // The node does not take our token: a fault of the set-up, not of the client.
+        (Tried::Answered(StatusCode::UNAUTHORIZED), _) => Next::Problem(ProblemCode::OwnerUnavailable),
+        (Tried::Answered(_), _) => Next::Answer,
+        (Tried::Failed(SendFailed::Busy), _) => Next::Problem(ProblemCode::Overloaded),
+        (Tried::Failed(SendFailed::Broken | SendFailed::TimedOut), Kind::Write) => {
+            Next::Problem(ProblemCode::WriteOutcomeUnknown)
+        }
+        (Tried::Failed(SendFailed::Unreachable) | Tried::NotAsked, Kind::Write) => {
+            Next::FreshRingOr(ProblemCode::OwnerUnavailable)
+        }
+        (Tried::Failed(_) | Tried::NotAsked, Kind::Read) => Next::Detached,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_sent_again_only_when_known_not_executed() {
+        let failed = |failed| next(Kind::Write, Tried::Failed(failed), 0);
+        assert_eq!(failed(SendFailed::Broken), Next::Problem(ProblemCode::WriteOutcomeUnknown));
+        assert_eq!(failed(SendFailed::TimedOut), Next::Problem(ProblemCode::WriteOutcomeUnknown));
+        assert_eq!(failed(SendFailed::Unreachable), Next::FreshRingOr(ProblemCode::OwnerUnavailable));
+        let misdirected = Tried::Answered(StatusCode::MISDIRECTED_REQUEST);
+        assert_eq!(next(Kind::Write, misdirected, 100), Next::FreshRing);
+    }
+
+    #[test]
+    fn a_read_goes_detached_when_its_owner_does_not_answer_or_the_ring_is_in_motion() {
+        for failed in [SendFailed::Broken, SendFailed::TimedOut, SendFailed::Unreachable] {
+            assert_eq!(next(Kind::Read, Tried::Failed(failed), 0), Next::Detached);
+        }
+        let misdirected = Tried::Answered(StatusCode::MISDIRECTED_REQUEST);
+        assert_eq!(next(Kind::Read, misdirected, 1), Next::FreshRing);
+        assert_eq!(next(Kind::Read, misdirected, limits::READ_MISDIRECTED_MAX), Next::Detached);
+    }
+
+    #[test]
+    fn any_other_answer_is_the_clients() {
+        for status in [200, 201, 204, 304, 404, 412, 413, 503, 504] {
+            let status = StatusCode::from_u16(status).expect("status");
+            assert_eq!(next(Kind::Write, Tried::Answered(status), 0), Next::Answer);
+            assert_eq!(next(Kind::Read, Tried::Answered(status), 0), Next::Answer);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The gateway's copy of the ring, of any age, with the ways to its nodes. Immutable: a newer one replaces it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use origin::{ChangeRow, NodeRow, RingDigest, RingState};
+use placement::ring::RingInvalid;
+use placement::{Epoch, NodeId, Ring, Slot};
+use wire::ring_document::{ChangeDocument, MemberDocument, MemberState, RingDocument};
+
+use crate::upstream::Upstream;
+
+/// One copy of the ring.
+#[derive(Debug, Default)]
+pub(crate) struct RingView {
+    pub(crate) digest: RingDigest,
+    /// `None` before `migrator init`.
+    ring: Option<Ring>,
+    /// In the order of the ring's members; `None` for one that never registered.
+    owners: Vec<Option<Arc<Upstream>>>,
+    /// All registered nodes, members or not.
+    nodes: Vec<NodeView>,
+    change: Option<ChangeDocument>,
+}
+
+/// A registered node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeView {
+    pub(crate) id: NodeId,
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) up: bool,
+}
+
+impl RingView {
+    /// Builds a view; pools to addresses that stay are kept.
+    pub(crate) fn next(&self, state: &RingState) -> Result<Self, RingInvalid> {
+        let ring = Ring::new(state.digest.epoch, state.members.clone(), |slot| {
+            // Fewer rows than slots cannot be read from our tables; were it so, the first member would answer 421.
+            state.slots.get(slot.index()).map_or_else(|| state.members[0].id.clone(), |row| row.owner.clone())
+        })?;
+        let nodes = self.node_views(&state.nodes);
+        let by_id: HashMap<&NodeId, &NodeView> = nodes.iter().map(|node| (&node.id, node)).collect();
+        let way_to = |id: &NodeId| by_id.get(id).map(|node| Arc::clone(&node.upstream));
+        let owners = ring.members().iter().map(|member| way_to(&member.id)).collect();
+        let change = state.change.as_ref().map(change_document);
+        Ok(Self { digest: state.digest.clone(), owners, nodes, change, ring: Some(ring) })
+    }
+
+    /// The same ring with fresh states of the nodes.
+    pub(crate) fn with_nodes(&self, rows: &[NodeRow]) -> Self {
+        Self {
+            digest: self.digest.clone(),
+            ring: self.ring.clone(),
+            owners: self.owners.clone(),
+            nodes: self.node_views(rows),
+            change: self.change.clone(),
+        }
+    }
+
+    fn node_views(&self, rows: &[NodeRow]) -> Vec<NodeView> {
+        let view = |row: &NodeRow| {
+            let known = self.nodes.iter().find(|node| node.upstream.address() == row.address);
+            let upstream = known.map(|node| Arc::clone(&node.upstream));
+            NodeView {
+                id: row.id.clone(),
+                upstream: upstream.unwrap_or_else(|| Arc::new(Upstream::new(row.address.clone()))),
+                up: row.lease_left_ms > 0,
+            }
+        };
+        rows.iter().map(view).collect()
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.digest.epoch
+    }
+
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()
+    }
+
+    pub(crate) fn nodes(&self) -> &[NodeView] {
+        &self.nodes
+    }
+
+    /// The way to the owner of a slot.
+    pub(crate) fn owner(&self, slot: Slot) -> Option<&Arc<Upstream>> {
+        self.owners.get(self.ring.as_ref()?.owner_index(slot))?.as_ref()
+    }
+
+    /// Ways for a detached read, other than `not`, those that look well first.
+    pub(crate) fn others(&self, not: Option<&Arc<Upstream>>) -> Vec<Arc<Upstream>> {
+        let mut others: Vec<&NodeView> =
+            self.nodes.iter().filter(|node| not.is_none_or(|not| !Arc::ptr_eq(not, &node.upstream))).collect();
+        rand::seq::SliceRandom::shuffle(others.as_mut_slice(), &mut rand::rng());
+        others.sort_by_key(|node| (!node.up, node.upstream.is_in_doubt()));
+        others.into_iter().map(|node| Arc::clone(&node.upstream)).collect()
+    }
+
+    /// The JSON of `GET /v1/ring`.
+    pub(crate) fn document(&self) -> RingDocument {
+        let members = self.ring.as_ref().map(|ring| {
+            let counts = ring.slots_per_member();
+            let document = |(index, slots): (usize, usize)| {
+                let member = &ring.members()[index];
+                let node = self.nodes.iter().find(|node| node.id == member.id);
+                MemberDocument {
+                    id: member.id.clone(),
+                    address: node.map(|node| node.upstream.address().to_owned()).unwrap_or_default(),
+                    weight: member.weight,
+                    slots,
+                    state: if node.is_some_and(|node| node.up) { MemberState::Up } else { MemberState::Down },
+                }
+            };
+            counts.into_iter().enumerate().map(document).collect()
+        });
+        RingDocument {
+            epoch: self.epoch(),
+            slots: placement::SLOT_COUNT,
+            members: members.unwrap_or_default(),
+            change: self.change.clone(),
+        }
+    }
+}
+
+fn change_document(row: &ChangeRow) -> ChangeDocument {
+    ChangeDocument {
+        id: row.id,
+        action: row.action.clone(),
+        phase: row.phase,
+        from_epoch: row.from_epoch,
+        to_epoch: row.to_epoch,
+        moving_slots: row.moves.len(),
+    }
+}

@@ -1,0 +1,204 @@
+//! The hop to one node: its pool of HTTP/1 connections, and whether the node is in doubt.
+//!
+//! A request is handed back only if no byte of it was written (protocol Gw2): everything else may have been executed.
+
+mod body;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::limits;
+
+pub(crate) use body::UpstreamBody;
+
+/// One node as the gateway reaches it. Lives as long as a ring names its address.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    address: String,
+    idle: Mutex<Vec<Idle>>,
+    connections: Arc<Semaphore>,
+    in_doubt: AtomicBool,
+    probing: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+/// A connection in use: goes back to the pool once its answer has been read to the end, else it is closed.
+pub(crate) struct InUse {
+    sender: SendRequest<Full<Bytes>>,
+    upstream: Arc<Upstream>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendFailed {
+    /// No connection: nothing was sent.
+    Unreachable,
+    /// All connections to the node are busy: nothing was sent.
+    Busy,
+    /// The connection broke after something may have been sent.
+    Broken,
+    /// No answer in time after the request was sent.
+    TimedOut,
+}
+
+impl Upstream {
+    pub(crate) fn new(address: String) -> Self {
+        Self {
+            address,
+            idle: Mutex::default(),
+            connections: Arc::new(Semaphore::new(limits::CONNECTIONS_PER_NODE)),
+            in_doubt: AtomicBool::new(false),
+            probing: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether the node did not answer lately: requests need not find that out again.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Acquire)
+    }
+
+    /// Sends one request once and waits for the head of its answer.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+    ) -> Result<Response<UpstreamBody>, SendFailed> {
+        let permit = timeout(limits::CONNECTION_WAIT, Arc::clone(&self.connections).acquire_owned());
+        let Ok(Ok(permit)) = permit.await else { return Err(SendFailed::Busy) };
+        let sent = timeout_at(deadline, self.send_on_a_connection(request)).await;
+        match sent {
+            Ok(Ok((response, sender))) => {
+                let in_use = InUse { sender, upstream: Arc::clone(self), _permit: permit };
+                Ok(response.map(|body| UpstreamBody::new(body, in_use)))
+            }
+            Ok(Err(failed)) => {
+                self.doubt(failed == SendFailed::Unreachable);
+                Err(failed)
+            }
+            Err(_elapsed) => {
+                self.doubt(false);
+                Err(SendFailed::TimedOut)
+            }
+        }
+    }
+
+    async fn send_on_a_connection(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, SendRequest<Full<Bytes>>), SendFailed> {
+        while let Some(mut sender) = self.take_idle() {
+            // Fails at once if the node has closed its side meanwhile.
+            if sender.ready().await.is_err() {
+                continue;
+            }
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok((response, sender)),
+                Err(mut failed) => match failed.take_message() {
+                    // Not a byte was written: the next connection may have it.
+                    Some(unsent) => request = unsent,
+                    None => return Err(SendFailed::Broken),
+                },
+            }
+        }
+        let mut sender = self.connect().await?;
+        match sender.try_send_request(request).await {
+            Ok(response) => Ok((response, sender)),
+            Err(mut failed) => match failed.take_message() {
+                Some(_unsent) => Err(SendFailed::Unreachable),
+                None => Err(SendFailed::Broken),
+            },
+        }
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, SendFailed> {
+        let connecting = async {
+            let stream = TcpStream::connect(&self.address).await.ok()?;
+            // Only latency would suffer.
+            let _ = stream.set_nodelay(true);
+            let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
+            // Ends with the sender, or when the node closes.
+            tokio::spawn(connection);
+            Some(sender)
+        };
+        timeout(limits::CONNECT, connecting).await.ok().flatten().ok_or(SendFailed::Unreachable)
+    }
+
+    /// The connection used last, unless too old: then all others are older still.
+    fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = idle.pop()?;
+        if last.since.elapsed() > limits::IDLE_MAX || last.sender.is_closed() {
+            idle.retain(|other| other.since.elapsed() <= limits::IDLE_MAX && !other.sender.is_closed());
+            return idle.pop().map(|other| other.sender);
+        }
+        Some(last.sender)
+    }
+
+    /// Has the node probed until it answers; `at_once`: it is in doubt before the first probe.
+    fn doubt(self: &Arc<Self>, at_once: bool) {
+        if at_once {
+            self.in_doubt.store(true, Ordering::Release);
+        }
+        if !self.probing.swap(true, Ordering::AcqRel) {
+            tokio::spawn(probe_until_well(Arc::downgrade(self)));
+        }
+    }
+
+    async fn answers_its_health_route(&self) -> bool {
+        let probe = async {
+            let mut sender = self.connect().await.ok()?;
+            let request =
+                Request::get("/healthz").header(http::header::HOST, &self.address).body(Full::default()).ok()?;
+            sender.send_request(request).await.ok().filter(|response| response.status().is_success())
+        };
+        timeout(limits::PROBE, probe).await.is_ok_and(|answer| answer.is_some())
+    }
+}
+
+impl InUse {
+    /// Back to the pool: the answer was read to its end.
+    fn give_back(self) {
+        if !self.sender.is_closed() {
+            let mut idle = self.upstream.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.push(Idle { sender: self.sender, since: Instant::now() });
+        }
+    }
+}
+
+/// Ends when the node answers, or when no ring names it any more.
+async fn probe_until_well(upstream: std::sync::Weak<Upstream>) {
+    loop {
+        {
+            let Some(upstream) = upstream.upgrade() else { return };
+            let well = upstream.answers_its_health_route().await;
+            upstream.in_doubt.store(!well, Ordering::Release);
+            if well {
+                upstream.probing.store(false, Ordering::Release);
+                return;
+            }
+            // The connections of a dead process would only be found dead one by one.
+            upstream.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        tokio::time::sleep(limits::PROBE_EVERY).await;
+    }
+}
