@@ -112,7 +112,10 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         None => listener.local_addr()?.to_string(),
     };
     let origin = Origin::open(&settings.database_url, OpenOptions::default())?;
-    migrate(&origin, &stop).await?;
+    tokio::select! {
+        migrated = origin.migrate_when_reachable() => migrated?,
+        () = stop.cancelled() => anyhow::bail!("stopped before the database could be reached"),
+    }
     let config = Config {
         node_id: settings.node_id,
         advertise,
@@ -132,28 +135,6 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     node.stopped().await?;
     origin.close().await;
     Ok(())
-}
-
-/// Waits for the database as long as it takes: in a fresh deployment it may come up last.
-async fn migrate(origin: &Origin, stop: &tokio_util::sync::CancellationToken) -> anyhow::Result<()> {
-    let mut said = false;
-    loop {
-        match origin.migrate().await {
-            Ok(()) => return Ok(()),
-            Err(error @ (origin::OriginError::Schema(_) | origin::OriginError::Refused { .. })) => {
-                return Err(error.into());
-            }
-            Err(error) if !said => {
-                tracing::warn!(%error, "waiting for the database");
-                said = true;
-            }
-            Err(_) => {}
-        }
-        tokio::select! {
-            () = stop.cancelled() => anyhow::bail!("stopped before the database could be reached"),
-            () = tokio::time::sleep(std::time::Duration::from_millis(500)) => {}
-        }
-    }
 }
 
 fn weight(text: &str) -> Result<Weight, String> {

@@ -2,13 +2,11 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use gateway::{Config, Keyless};
-use origin::{DatabaseUrl, OpenOptions, Origin, OriginError};
+use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
-use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -89,7 +87,10 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         .map_err(|error| anyhow::anyhow!("cannot listen at {}: {error}", settings.listen))?;
     let options = OpenOptions { max_connections: DATABASE_CONNECTIONS, ..OpenOptions::default() };
     let origin = Origin::open(&settings.database_url, options)?;
-    migrate(&origin, &stop).await?;
+    tokio::select! {
+        migrated = origin.migrate_when_reachable() => migrated?,
+        () = stop.cancelled() => anyhow::bail!("stopped before the database could be reached"),
+    }
     let config = Config {
         cluster_token: settings.cluster_token,
         keyless: settings.keyless,
@@ -101,24 +102,4 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     gateway.stopped().await?;
     origin.close().await;
     Ok(())
-}
-
-/// Waits for the database as long as it takes: in a fresh deployment it may come up last.
-async fn migrate(origin: &Origin, stop: &CancellationToken) -> anyhow::Result<()> {
-    let mut said = false;
-    loop {
-        match origin.migrate().await {
-            Ok(()) => return Ok(()),
-            Err(error @ (OriginError::Schema(_) | OriginError::Refused { .. })) => return Err(error.into()),
-            Err(error) if !said => {
-                tracing::warn!(%error, "waiting for the database");
-                said = true;
-            }
-            Err(_) => {}
-        }
-        tokio::select! {
-            () = stop.cancelled() => anyhow::bail!("stopped before the database could be reached"),
-            () = tokio::time::sleep(Duration::from_millis(500)) => {}
-        }
-    }
 }

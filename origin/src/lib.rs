@@ -89,6 +89,23 @@ impl Origin {
         dispatch!(self, migrate())
     }
 
+    /// [`Origin::migrate`], waiting for the database as long as it takes: in a fresh deployment it may come up last.
+    pub async fn migrate_when_reachable(&self) -> Result<(), OriginError> {
+        let mut said = false;
+        loop {
+            match self.migrate().await {
+                Err(error @ (OriginError::Unreachable(_) | OriginError::Timeout)) => {
+                    if !said {
+                        tracing::warn!(%error, "waiting for the database");
+                        said = true;
+                    }
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
+                migrated => return migrated,
+            }
+        }
+    }
+
     /// Closes all connections.
     pub async fn close(&self) {
         dispatch!(self, close())
