@@ -1,0 +1,206 @@
+//! The command line: verbs and settings, as written.
+
+use clap::{Args, Parser, Subcommand};
+use origin::DatabaseUrl;
+use placement::{NodeId, Weight};
+use service::settings::{ClusterToken, HumanDuration, LogFormat};
+
+use crate::plan::Verb;
+
+/// The most rows `history` prints.
+const HISTORY_LIMIT_MAX: i64 = 10_000;
+
+/// Changes the ring of a shardcache cluster, and says how it stands.
+///
+/// Exit codes: 0 done; 1 failed (the message says in which state the ring was left and which command to run next);
+/// 2 the command line is wrong; 3 another change is active; 4 the change was aborted and the ring is as before.
+#[derive(Debug, Parser)]
+#[command(name = "migrator", version)]
+pub struct Cli {
+    /// Settings of all verbs.
+    #[command(flatten)]
+    pub settings: Settings,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Settings of all verbs.
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// The cluster's database: postgres://… or sqlite://path
+    #[arg(long, env = "DATABASE_URL", default_value = "sqlite://data/shardcache.db", global = true)]
+    pub database_url: DatabaseUrl,
+    /// The token that nodes ask for
+    #[arg(long, env = "SHARDCACHE_CLUSTER_TOKEN", global = true)]
+    pub cluster_token: Option<ClusterToken>,
+    /// How logs look [default: pretty on a terminal, else json]
+    #[arg(long, env = "SHARDCACHE_LOG_FORMAT", global = true)]
+    pub log_format: Option<LogFormat>,
+    /// Print the result as JSON on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make the first ring (epoch 1); does nothing where there is one
+    Init {
+        /// The first members, separated by commas
+        #[arg(long, value_delimiter = ',', required = true)]
+        nodes: Vec<NodeId>,
+        /// How long to wait until all of them have registered
+        #[arg(long, default_value = "30s")]
+        wait: HumanDuration,
+    },
+    /// Show what a change would do, and change nothing
+    Plan {
+        /// The change.
+        #[command(subcommand)]
+        change: PlannedChange,
+    },
+    /// Give a registered node its share of the slots
+    AddNode {
+        /// The node and its weight.
+        #[command(flatten)]
+        node: NewMember,
+        /// How long to wait until it has registered
+        #[arg(long, default_value = "30s")]
+        wait: HumanDuration,
+    },
+    /// Give a member's slots to the others
+    RemoveNode {
+        /// The member
+        id: NodeId,
+    },
+    /// Change a member's share
+    SetWeight {
+        /// The member and its new weight.
+        #[command(flatten)]
+        member: Reweighted,
+    },
+    /// Carry the active change on from where it stopped
+    Resume,
+    /// Give the active change up; possible until the ring has flipped
+    Abort,
+    /// Show epoch, members, standbys and the active change
+    Status,
+    /// Show past changes and epochs, newest first
+    History {
+        /// The most changes and the most epochs to show
+        #[arg(long, default_value = "20", value_parser = clap::value_parser!(u32).range(1..=HISTORY_LIMIT_MAX))]
+        limit: u32,
+    },
+}
+
+/// What `plan` can show.
+#[derive(Debug, Subcommand)]
+pub enum PlannedChange {
+    /// What adding the node would do
+    AddNode {
+        /// The node and its weight.
+        #[command(flatten)]
+        node: NewMember,
+    },
+    /// What removing the member would do
+    RemoveNode {
+        /// The member
+        id: NodeId,
+    },
+    /// What changing the member's weight would do
+    SetWeight {
+        /// The member and its new weight.
+        #[command(flatten)]
+        member: Reweighted,
+    },
+}
+
+/// A node about to join.
+#[derive(Clone, Debug, Args)]
+pub struct NewMember {
+    /// The node
+    pub id: NodeId,
+    /// Its share relative to the others, 1 to 10000 [default: the weight it was started with]
+    #[arg(long, value_parser = weight)]
+    pub weight: Option<Weight>,
+}
+
+/// A member about to change its share.
+#[derive(Clone, Debug, Args)]
+pub struct Reweighted {
+    /// The member
+    pub id: NodeId,
+    /// Its new share relative to the others, 1 to 10000
+    #[arg(value_parser = weight)]
+    pub weight: Weight,
+}
+
+impl From<NewMember> for Verb {
+    fn from(node: NewMember) -> Self {
+        Self::AddNode { id: node.id, weight: node.weight }
+    }
+}
+
+impl From<Reweighted> for Verb {
+    fn from(member: Reweighted) -> Self {
+        Self::SetWeight { id: member.id, weight: member.weight }
+    }
+}
+
+impl From<PlannedChange> for Verb {
+    fn from(change: PlannedChange) -> Self {
+        match change {
+            PlannedChange::AddNode { node } => node.into(),
+            PlannedChange::RemoveNode { id } => Self::RemoveNode { id },
+            PlannedChange::SetWeight { member } => member.into(),
+        }
+    }
+}
+
+fn weight(text: &str) -> Result<Weight, String> {
+    let number: u32 = text.parse().map_err(|_| "weights are whole numbers from 1 to 10000".to_owned())?;
+    Weight::try_from(number).map_err(|invalid| invalid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("migrator").chain(args.iter().copied()))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn bad_names_and_weights_are_refused_before_anything_happens() {
+        for bad in [
+            &["add-node", "n 4"][..],
+            &["add-node", ""],
+            &["add-node", "n4", "--weight", "0"],
+            &["add-node", "n4", "--weight", "10001"],
+            &["add-node", "n4", "--weight", "-1"],
+            &["set-weight", "n4", "many"],
+            &["init", "--nodes", "a,,b"],
+            &["init"],
+            &["remove-node"],
+            &["history", "--limit", "0"],
+            &["frobnicate"],
+        ] {
+            assert_eq!(parsed(bad).expect_err("refused").exit_code(), 2, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn settings_stand_before_or_after_the_verb() {
+        for args in [&["--json", "plan", "add-node", "n4"][..], &["plan", "add-node", "n4", "--json"]] {
+            assert!(parsed(args).expect("parses").settings.json);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Runs a change from whatever phase it is in to its end: each turn does what the journaled phase asks for.
+//!
+//! Before the flip every failure, and a signal, gives the change up, which leaves the ring as it was. After the flip there
+//! is no way back: the driver goes on, within bounds, or leaves the change for `resume`.
+
+use std::time::Instant;
+
+use origin::{AbortOutcome, ChangeRow, NewChange, Origin};
+use placement::Phase;
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::Failure;
+use crate::phases::flip_epoch::{self, Flip};
+use crate::phases::{StepError, Tools, add_node, by_old_owner, copy_keys, expire_old, patiently};
+use crate::progress::Step;
+use crate::summary::{PhaseTimes, Summary, milliseconds};
+
+/// Runs one change.
+#[derive(Debug)]
+pub struct Driver {
+    tools: Tools,
+    stop: CancellationToken,
+}
+
+/// What the summary will tell, as far as it is known.
+#[derive(Debug, Default)]
+struct Record {
+    copied_entries: u64,
+    write_pause_ms: Option<u64>,
+    phases_ms: PhaseTimes,
+}
+
+/// How a turn before the flip failed.
+#[derive(Debug)]
+enum Setback {
+    /// The change must be given up, for this reason.
+    GiveUp(StepError),
+    /// The change is over or left as it is.
+    Final(Failure),
+}
+
+impl From<StepError> for Setback {
+    fn from(error: StepError) -> Self {
+        Self::GiveUp(error)
+    }
+}
+
+/// The change that is not over, or "nothing active".
+pub async fn active_change(origin: &Origin) -> Result<ChangeRow, Failure> {
+    origin.active_change().await?.ok_or(Failure::NothingActive)
+}
+
+impl Driver {
+    /// A driver that gives up, while it can, once `stop` is cancelled.
+    pub fn new(tools: Tools, stop: CancellationToken) -> Self {
+        Self { tools, stop }
+    }
+
+    /// Journals a new change and runs it.
+    pub async fn run(&self, new: &NewChange) -> Result<Summary, Failure> {
+        let phase = self.tools.progress.phase(Step::AddNode, 1, "change");
+        let change = add_node::begin(&self.tools, new).await?;
+        phase.advance(1);
+        let took = phase.done(&format!("{} is change {}, {} slots move", change.action, change.id, change.moves.len()));
+        let add_node = Some(milliseconds(took));
+        let record = Record { phases_ms: PhaseTimes { add_node, ..PhaseTimes::default() }, ..Record::default() };
+        self.drive(change, record).await
+    }
+
+    /// Carries the active change on.
+    pub async fn resume(&self) -> Result<Summary, Failure> {
+        let change = active_change(&self.tools.origin).await?;
+        let phase = crate::exit::phase_name(change.phase);
+        self.tools.progress.note(&format!("resuming change {} ({}) in phase {phase}", change.id, change.action));
+        self.drive(change, Record::default()).await
+    }
+
+    /// Phases only ever go forward, so the turns are few.
+    async fn drive(&self, mut change: ChangeRow, mut record: Record) -> Result<Summary, Failure> {
+        loop {
+            let turn = match change.phase {
+                Phase::Copy => self.copy_and_seal(&change, &mut record).await,
+                Phase::Sealed => self.flip(&change, &mut record).await,
+                Phase::Flipped => self.expire(&change, &mut record).await,
+                Phase::Done => return Ok(summary(&change, record)),
+                Phase::Aborted => {
+                    let reason = change.reason.unwrap_or_else(|| "no reason was journaled".to_owned());
+                    return Err(Failure::Aborted { change: change.id, reason });
+                }
+            };
+            match turn {
+                Ok(phase) => change.phase = phase,
+                Err(Setback::Final(failure)) => return Err(failure),
+                Err(Setback::GiveUp(StepError::MovedElsewhere(_))) => change = self.read_again(&change).await?,
+                Err(Setback::GiveUp(error)) => change.phase = self.give_up_or_go_on(&change, error).await?,
+            }
+        }
+    }
+
+    async fn copy_and_seal(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
+        let (copied, took) = copy_keys::run(&self.tools, change);
+        record.copied_entries = copied.entries;
+        record.phases_ms.copy_keys = Some(milliseconds(took));
+        let progress = self.tools.progress.phase(Step::FlipEpoch, change.moves.len() as u64, "slots");
+        let started = Instant::now();
+        let sealed = async {
+            let seal = flip_epoch::seal(&self.tools, change, &progress).await?;
+            flip_epoch::record(&self.tools, change.id, &seal).await
+        };
+        tokio::select! {
+            sealed = sealed => sealed?,
+            () = self.stop.cancelled() => return Err(StepError::Interrupted.into()),
+        }
+        let phase = self.flip_now(change).await?;
+        let took = milliseconds(started.elapsed());
+        progress.done(&format!("epoch {} is in force, write pause {took} ms", change.to_epoch));
+        record.write_pause_ms = Some(took);
+        record.phases_ms.flip_epoch = Some(took);
+        Ok(phase)
+    }
+
+    /// The flip of a change that an earlier run has sealed.
+    async fn flip(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
+        let moving = change.moves.len() as u64;
+        let progress = self.tools.progress.phase(Step::FlipEpoch, moving, "slots");
+        let phase = self.flip_now(change).await?;
+        progress.advance(moving);
+        let took = progress.done(&format!("epoch {} is in force, sealed by an earlier run", change.to_epoch));
+        record.phases_ms.flip_epoch = Some(milliseconds(took));
+        Ok(phase)
+    }
+
+    async fn flip_now(&self, change: &ChangeRow) -> Result<Phase, Setback> {
+        if self.stop.is_cancelled() {
+            return Err(StepError::Interrupted.into());
+        }
+        match flip_epoch::flip(&self.tools, change).await {
+            Flip::Flipped => Ok(Phase::Flipped),
+            Flip::NotFlipped(StepError::FlipRefused(reason)) => {
+                expire_old::release_old_owners(&self.tools, change).await;
+                let reason = StepError::FlipRefused(reason).to_string();
+                Err(Setback::Final(Failure::Aborted { change: change.id, reason }))
+            }
+            Flip::NotFlipped(error) => Err(error.into()),
+            Flip::Unknown(error) => {
+                let reason = format!("the database was lost over the flip, which may have happened: {error}");
+                Err(Setback::Final(Failure::Left { change: change.id, phase: Phase::Sealed, reason }))
+            }
+        }
+    }
+
+    async fn expire(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
+        let owners = by_old_owner(change).len() as u64;
+        let progress = self.tools.progress.phase(Step::ExpireOld, owners, "old owners");
+        expire_old::wake_receivers(&self.tools, change).await;
+        let finished = async {
+            expire_old::confirm(&self.tools, change, &progress).await?;
+            expire_old::finish(&self.tools, change).await
+        };
+        match finished.await {
+            Ok(()) => {
+                let took = progress.done("all old owners have let go");
+                record.phases_ms.expire_old = Some(milliseconds(took));
+                Ok(Phase::Done)
+            }
+            Err(error) => {
+                let failure = Failure::Left { change: change.id, phase: Phase::Flipped, reason: error.to_string() };
+                Err(Setback::Final(failure))
+            }
+        }
+    }
+
+    /// Another migrator is at work on the same change: what it made of it.
+    async fn read_again(&self, change: &ChangeRow) -> Result<ChangeRow, Failure> {
+        let left = |reason: String| Failure::Left { change: change.id, phase: change.phase, reason };
+        match patiently(|| self.tools.origin.change(change.id)).await {
+            Ok(Some(row)) => Ok(row),
+            Ok(None) => Err(left("it is gone from the journal".to_owned())),
+            Err(error) => Err(left(error.to_string())),
+        }
+    }
+
+    /// Gives the change up, unless another migrator has flipped it meanwhile: then answers the phase to go on from.
+    async fn give_up_or_go_on(&self, change: &ChangeRow, error: StepError) -> Result<Phase, Failure> {
+        let reason = error.to_string();
+        match self.give_up(change, &reason).await {
+            Ok(()) => Err(Failure::Aborted { change: change.id, reason }),
+            Err(Failure::NotAbortable { phase, .. }) => Ok(phase),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Aborts the change while that is possible, and asks its old owners to take writes again (protocol C9).
+    pub async fn give_up(&self, change: &ChangeRow, reason: &str) -> Result<(), Failure> {
+        let left = |why: String| {
+            let reason = format!("{reason}; it could not be aborted: {why}");
+            Failure::Left { change: change.id, phase: change.phase, reason }
+        };
+        match patiently(|| self.tools.origin.abort_change(change.id, reason)).await {
+            Ok(AbortOutcome::Aborted | AbortOutcome::NotAbortable(Phase::Aborted)) => {
+                expire_old::release_old_owners(&self.tools, change).await;
+                Ok(())
+            }
+            Ok(AbortOutcome::NotAbortable(phase)) => Err(Failure::NotAbortable { change: change.id, phase }),
+            Ok(AbortOutcome::Unknown) => Err(left("it is gone from the journal".to_owned())),
+            Err(error) => Err(left(error.to_string())),
+        }
+    }
+}
+
+fn summary(change: &ChangeRow, record: Record) -> Summary {
+    Summary {
+        outcome: "done",
+        change: change.id,
+        action: change.action.clone(),
+        epoch: change.to_epoch,
+        moved_slots: change.moves.len(),
+        copied_entries: record.copied_entries,
+        write_pause_ms: record.write_pause_ms,
+        phases_ms: record.phases_ms,
+    }
+}

@@ -1,0 +1,130 @@
+//! `plan`: what a change would move, as a document and as text. Asks the old owners what their L1 holds; changes nothing.
+
+use std::collections::HashSet;
+
+use client::NodeClient;
+use comfy_table::{Table, presets};
+use futures_util::future::join_all;
+use origin::NodeRow;
+use placement::{Epoch, NodeId, SLOT_COUNT, Slot, Weight};
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::limits::CALL_WAIT;
+use crate::plan::{NodeShare, Plan};
+
+/// What `plan --json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Forecast {
+    /// The verb and its arguments.
+    pub action: String,
+    /// The epoch the plan is made for.
+    pub from_epoch: Epoch,
+    /// Slots that get another owner.
+    pub moving_slots: usize,
+    /// Every member before or after.
+    pub nodes: Vec<NodeShare>,
+    /// What the old owners' L1 holds of the moving slots.
+    pub held: Vec<Held>,
+}
+
+/// What one old owner holds of the moving slots.
+#[derive(Clone, Debug, Serialize)]
+pub struct Held {
+    /// The old owner.
+    pub node: NodeId,
+    /// Moving slots it owns.
+    pub slots: usize,
+    /// Entries in L1 of them; null when the node did not answer.
+    pub entries: Option<u64>,
+    /// Their keys and values in bytes; null when the node did not answer.
+    pub bytes: Option<u64>,
+}
+
+/// Makes the forecast of a plan.
+pub async fn of_plan(plan: &Plan, rows: &[NodeRow], nodes: &NodeClient) -> Forecast {
+    let owners: std::collections::BTreeSet<&NodeId> = plan.moves.iter().map(|moving| &moving.from).collect();
+    let held = join_all(owners.into_iter().map(|owner| held_by(plan, owner, rows, nodes))).await;
+    Forecast {
+        action: plan.action.clone(),
+        from_epoch: plan.from_epoch,
+        moving_slots: plan.moves.len(),
+        nodes: plan.shares.clone(),
+        held,
+    }
+}
+
+async fn held_by(plan: &Plan, owner: &NodeId, rows: &[NodeRow], nodes: &NodeClient) -> Held {
+    let moving: HashSet<Slot> = plan.moves.iter().filter(|m| &m.from == owner).map(|m| m.slot).collect();
+    let row = rows.iter().find(|row| &row.id == owner);
+    let report = match row {
+        Some(row) => timeout(CALL_WAIT, nodes.slots(&row.address)).await.ok().and_then(Result::ok),
+        None => None,
+    };
+    let contents = report.filter(|report| &report.node == owner).map(|report| {
+        let moving_contents = report.slots.iter().filter(|contents| moving.contains(&contents.slot));
+        moving_contents.fold((0, 0), |(entries, bytes), slot| (entries + slot.entries, bytes + slot.bytes))
+    });
+    Held {
+        node: owner.clone(),
+        slots: moving.len(),
+        entries: contents.map(|(entries, _)| entries),
+        bytes: contents.map(|(_, bytes)| bytes),
+    }
+}
+
+impl Forecast {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut lines = vec![
+            format!("plan: {} at epoch {}; nothing has been changed", self.action, self.from_epoch),
+            self.table(),
+            format!("{} of {SLOT_COUNT} slots move", self.moving_slots),
+        ];
+        lines.extend(self.held.iter().map(Held::text));
+        lines.join("\n")
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN).set_header([
+            "node",
+            "weight now",
+            "after",
+            "slots now",
+            "after",
+            "share now",
+            "after",
+        ]);
+        let weight = |weight: Option<Weight>| weight.map_or("-".to_owned(), |weight| weight.to_string());
+        for node in &self.nodes {
+            table.add_row([
+                node.id.to_string(),
+                weight(node.weight_now),
+                weight(node.weight_after),
+                node.slots_now.to_string(),
+                node.slots_after.to_string(),
+                percent(node.slots_now),
+                percent(node.slots_after),
+            ]);
+        }
+        table.to_string()
+    }
+}
+
+impl Held {
+    fn text(&self) -> String {
+        let unknown = || "unknown".to_owned();
+        format!(
+            "{} gives {} slots; its L1 holds of them: {} entries, {} bytes",
+            self.node,
+            self.slots,
+            self.entries.map_or_else(unknown, |entries| entries.to_string()),
+            self.bytes.map_or_else(unknown, |bytes| bytes.to_string()),
+        )
+    }
+}
+
+fn percent(slots: usize) -> String {
+    format!("{:.1} %", slots as f64 * 100.0 / SLOT_COUNT as f64)
+}

@@ -1,0 +1,20 @@
+//! Every change of the ring: plans it, runs it through its four phases, carries it on or gives it up, and tells how it stands.
+
+pub mod cli;
+pub mod driver;
+pub mod exit;
+pub mod forecast;
+pub mod history;
+pub mod init;
+pub mod limits;
+pub mod phases;
+pub mod plan;
+pub mod progress;
+pub mod run;
+pub mod status;
+pub mod summary;
+pub mod timestamp;
+
+pub use exit::Failure;
+pub use init::{Initialised, init};
+pub use progress::Progress;

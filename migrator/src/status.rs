@@ -1,0 +1,274 @@
+//! `status`: how the ring stands, who is there, what is under way, and what may be done about it.
+
+use comfy_table::{Table, presets};
+use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
+use serde::Serialize;
+use wire::ring_document::MemberState;
+
+use crate::timestamp::rfc3339;
+
+/// What `status --json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The epoch; 0 before `init`.
+    pub epoch: Epoch,
+    /// Always 4096.
+    pub slots: usize,
+    /// Members, by name.
+    pub members: Vec<NodeStatus>,
+    /// Registered nodes that are no members, by name.
+    pub standbys: Vec<NodeStatus>,
+    /// The active change.
+    pub change: Option<ActiveChange>,
+    /// The newest change that is over.
+    pub last_change: Option<PastChange>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub id: NodeId,
+    /// `host:port`; empty when it never registered.
+    pub address: String,
+    /// As a member, else what it was started with.
+    pub weight: Weight,
+    /// Slots it owns.
+    pub slots: usize,
+    /// Their part of all slots, 0 to 1.
+    pub share: f64,
+    /// Whether its lease holds.
+    pub state: MemberState,
+    /// What is left of the lease, in milliseconds.
+    pub lease_left_ms: u64,
+    /// How many processes have been this node.
+    pub incarnation: Incarnation,
+}
+
+/// A change under way.
+#[derive(Clone, Debug, Serialize)]
+pub struct ActiveChange {
+    /// Its number.
+    pub id: ChangeId,
+    /// The verb and its arguments.
+    pub action: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// The epoch it began at.
+    pub from_epoch: Epoch,
+    /// The epoch it makes.
+    pub to_epoch: Epoch,
+    /// Slots that move.
+    pub moving_slots: usize,
+    /// Who runs it.
+    pub operator: String,
+    /// Begun, RFC 3339.
+    pub started: String,
+    /// The commands that lead on from here.
+    pub allowed: Vec<&'static str>,
+}
+
+/// A change that is over.
+#[derive(Clone, Debug, Serialize)]
+pub struct PastChange {
+    /// Its number.
+    pub id: ChangeId,
+    /// The verb and its arguments.
+    pub action: String,
+    /// How it ended: done or aborted.
+    pub phase: Phase,
+    /// The epoch it began at.
+    pub from_epoch: Epoch,
+    /// The epoch it made or would have made.
+    pub to_epoch: Epoch,
+    /// Slots that moved or would have.
+    pub moving_slots: usize,
+    /// Who ran it.
+    pub operator: String,
+    /// Why it was aborted.
+    pub reason: Option<String>,
+    /// Begun, RFC 3339.
+    pub started: String,
+    /// Ended, RFC 3339.
+    pub ended: Option<String>,
+}
+
+/// How many of the newest changes are read to find the last that is over: at most one is active.
+const RECENT_CHANGES: u32 = 2;
+
+/// Reads the status.
+pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
+    let recent = origin.changes(RECENT_CHANGES).await?;
+    let last_change = recent.iter().find(|change| is_over(change.phase)).map(PastChange::from);
+    match origin.ring_state().await? {
+        Some(ring) => Ok(of_ring(&ring, last_change)),
+        None => {
+            let nodes = origin.nodes().await?;
+            let standbys =
+                nodes.iter().map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), 0)).collect();
+            Ok(Status { epoch: Epoch(0), slots: SLOT_COUNT, members: Vec::new(), standbys, change: None, last_change })
+        }
+    }
+}
+
+fn of_ring(ring: &RingState, last_change: Option<PastChange>) -> Status {
+    let row = |id: &NodeId| ring.nodes.iter().find(|node| &node.id == id);
+    let owned = |id: &NodeId| ring.slots.iter().filter(|slot| &slot.owner == id).count();
+    let members =
+        ring.members.iter().map(|m| NodeStatus::new(m.id.clone(), m.weight, row(&m.id), owned(&m.id))).collect();
+    let standbys = ring
+        .nodes
+        .iter()
+        .filter(|node| ring.members.iter().all(|member| member.id != node.id))
+        .map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), owned(&node.id)))
+        .collect();
+    let change = ring.change.as_ref().map(ActiveChange::from);
+    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change }
+}
+
+impl NodeStatus {
+    fn new(id: NodeId, weight: Weight, row: Option<&NodeRow>, slots: usize) -> Self {
+        let lease_left_ms = row.map_or(0, |row| row.lease_left_ms);
+        Self {
+            id,
+            address: row.map(|row| row.address.clone()).unwrap_or_default(),
+            weight,
+            slots,
+            share: slots as f64 / SLOT_COUNT as f64,
+            state: if lease_left_ms > 0 { MemberState::Up } else { MemberState::Down },
+            lease_left_ms,
+            incarnation: row.map(|row| row.incarnation).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<&ChangeRow> for ActiveChange {
+    fn from(change: &ChangeRow) -> Self {
+        Self {
+            id: change.id,
+            action: change.action.clone(),
+            phase: change.phase,
+            from_epoch: change.from_epoch,
+            to_epoch: change.to_epoch,
+            moving_slots: change.moves.len(),
+            operator: change.operator.clone(),
+            started: rfc3339(change.started_ms),
+            allowed: allowed_commands(change.phase),
+        }
+    }
+}
+
+impl From<&ChangeRow> for PastChange {
+    fn from(change: &ChangeRow) -> Self {
+        Self {
+            id: change.id,
+            action: change.action.clone(),
+            phase: change.phase,
+            from_epoch: change.from_epoch,
+            to_epoch: change.to_epoch,
+            moving_slots: change.moves.len(),
+            operator: change.operator.clone(),
+            reason: change.reason.clone(),
+            started: rfc3339(change.started_ms),
+            ended: change.ended_ms.map(rfc3339),
+        }
+    }
+}
+
+fn is_over(phase: Phase) -> bool {
+    matches!(phase, Phase::Done | Phase::Aborted)
+}
+
+impl Status {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut lines = vec![match self.epoch {
+            Epoch(0) => "no ring yet: run `migrator init --nodes a,b,c`".to_owned(),
+            epoch => format!("ring epoch {epoch}, {} members, {} slots", self.members.len(), self.slots),
+        }];
+        if !self.members.is_empty() {
+            lines.push(table(&self.members));
+        }
+        if !self.standbys.is_empty() {
+            lines.push("standbys (registered, not in the ring):".to_owned());
+            lines.push(table(&self.standbys));
+        }
+        lines.push(match &self.change {
+            None => "no change active".to_owned(),
+            Some(change) => format!(
+                "change {} ({}) is active: phase {}, epoch {} -> {}, {} slots move, run by {} since {}; next: {}",
+                change.id,
+                change.action,
+                crate::exit::phase_name(change.phase),
+                change.from_epoch,
+                change.to_epoch,
+                change.moving_slots,
+                change.operator,
+                change.started,
+                change.allowed.join(" or "),
+            ),
+        });
+        if let Some(last) = &self.last_change {
+            lines.push(format!("last change: {}", last.text()));
+        }
+        lines.join("\n")
+    }
+}
+
+impl PastChange {
+    /// In one line.
+    pub fn text(&self) -> String {
+        let reason = self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!(
+            "{} {} (epoch {} -> {}, {} slots) {}, run by {}, {} to {}{reason}",
+            self.id,
+            self.action,
+            self.from_epoch,
+            self.to_epoch,
+            self.moving_slots,
+            crate::exit::phase_name(self.phase),
+            self.operator,
+            self.started,
+            self.ended.as_deref().unwrap_or("?"),
+        )
+    }
+}
+
+fn table(nodes: &[NodeStatus]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header([
+        "node",
+        "address",
+        "weight",
+        "slots",
+        "share",
+        "state",
+        "lease left",
+    ]);
+    for node in nodes {
+        let state = match node.state {
+            MemberState::Up => "up",
+            MemberState::Down => "down",
+        };
+        table.add_row([
+            node.id.to_string(),
+            node.address.clone(),
+            node.weight.to_string(),
+            node.slots.to_string(),
+            format!("{:.1} %", node.share * 100.0),
+            state.to_owned(),
+            format!("{} ms", node.lease_left_ms),
+        ]);
+    }
+    table.to_string()
+}
+
+/// The commands that lead out of a phase.
+pub fn allowed_commands(phase: Phase) -> Vec<&'static str> {
+    match phase {
+        Phase::Copy | Phase::Sealed => vec!["migrator resume", "migrator abort"],
+        Phase::Flipped => vec!["migrator resume"],
+        Phase::Done | Phase::Aborted => Vec::new(),
+    }
+}
