@@ -136,9 +136,8 @@ impl Driver {
         }
         match flip_epoch::flip(&self.tools, change).await {
             Flip::Flipped => Ok(Phase::Flipped),
-            Flip::NotFlipped(StepError::FlipRefused(reason)) => {
+            Flip::Refused(reason) => {
                 expire_old::release_old_owners(&self.tools, change).await;
-                let reason = StepError::FlipRefused(reason).to_string();
                 Err(Setback::Final(Failure::Aborted { change: change.id, reason }))
             }
             Flip::NotFlipped(error) => Err(error.into()),

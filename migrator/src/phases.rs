@@ -80,9 +80,6 @@ pub enum StepError {
         /// What is wrong.
         what: &'static str,
     },
-    /// The database refused the flip and aborted the change.
-    #[error("the flip was refused: {0}")]
-    FlipRefused(String),
     /// Somebody else moved the change to this phase.
     #[error("another migrator moved the change to phase {}", crate::exit::phase_name(*.0))]
     MovedElsewhere(Phase),

@@ -19,7 +19,9 @@ use crate::progress::PhaseProgress;
 pub enum Flip {
     /// The new owners and the new epoch are in force.
     Flipped,
-    /// It certainly has not happened and the change is not aborted yet, or it was refused and is.
+    /// The database refused it, for this reason, and has aborted the change.
+    Refused(String),
+    /// It has not happened, and the change is not aborted.
     NotFlipped(StepError),
     /// Nobody can say: the database was lost over it.
     Unknown(OriginError),
@@ -137,7 +139,7 @@ pub async fn flip(tools: &Tools, change: &ChangeRow) -> Flip {
     let error = match tools.origin.flip_change(change.id).await {
         Ok(FlipOutcome::Flipped { .. } | FlipOutcome::NotSealed(Phase::Flipped | Phase::Done)) => return Flip::Flipped,
         Ok(FlipOutcome::NotSealed(phase)) => return Flip::NotFlipped(StepError::MovedElsewhere(phase)),
-        Ok(FlipOutcome::Refused(reason)) => return Flip::NotFlipped(StepError::FlipRefused(reason)),
+        Ok(FlipOutcome::Refused(reason)) => return Flip::Refused(reason),
         Err(error) => error,
     };
     match phase_of(tools, change.id).await {

@@ -25,8 +25,7 @@ fn row(name: &str, port: u16) -> NodeRow {
 
 /// A ring of n1, n2, n3, with n4 standing by.
 fn ring() -> RingState {
-    let members: Vec<Member> =
-        ["n1", "n2", "n3"].map(|name| Member { id: node(name), weight: weight(100) }).to_vec();
+    let members: Vec<Member> = ["n1", "n2", "n3"].map(|name| Member { id: node(name), weight: weight(100) }).to_vec();
     let table = ring_points::compile(Epoch(7), members.clone()).expect("a ring");
     let slots = Slot::all().map(|slot| SlotRow {
         slot,
