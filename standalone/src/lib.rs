@@ -1,0 +1,12 @@
+//! A whole cluster in one process: a gateway and its cache nodes, on an SQLite file unless a database is given.
+//!
+//! [`start`] returns once requests are served; [`Running::stopped`] drains the gateway first, then the nodes.
+
+pub mod banner;
+pub mod cluster;
+pub mod config;
+pub mod leases;
+mod probe;
+
+pub use cluster::{Running, StartedNode, start};
+pub use config::Config;
