@@ -151,9 +151,11 @@ impl Driver {
     async fn expire(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
         let owners = by_old_owner(change).len() as u64;
         let progress = self.tools.progress.phase(Step::ExpireOld, owners, "old owners");
-        expire_old::wake_receivers(&self.tools, change).await;
         let finished = async {
-            expire_old::confirm(&self.tools, change, &progress).await?;
+            // Both at once: writes wait for the old owner to let them go, and then for the new one to take them.
+            let wake = expire_old::wake_receivers(&self.tools, change);
+            let ((), confirmed) = tokio::join!(wake, expire_old::confirm(&self.tools, change, &progress));
+            confirmed?;
             expire_old::finish(&self.tools, change).await
         };
         match finished.await {

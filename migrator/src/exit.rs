@@ -1,6 +1,8 @@
 //! How a verb can end other than well: what is printed, which code it exits with, and which command to run next.
 
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use origin::{ChangeRow, OriginError};
 use placement::{ChangeId, Epoch, NodeId, Phase};
@@ -33,12 +35,12 @@ pub enum Failure {
     #[error("cannot talk to nodes: {0}")]
     Nodes(String),
     /// These nodes did not register in time; nothing was changed.
-    #[error("not registered with a live lease after {waited_s} s: {}", list(.missing))]
+    #[error("not registered with a live lease after {waited:?}: {}", list(.missing))]
     NotRegistered {
         /// The nodes that are missing.
         missing: Vec<NodeId>,
-        /// How long we waited, in seconds.
-        waited_s: u64,
+        /// How long we waited.
+        waited: Duration,
     },
     /// The joining node does not answer as itself at its registered address; nothing was changed.
     #[error("{node} cannot be added: {reason}")]
@@ -124,10 +126,10 @@ impl Failure {
             Self::StalePlan { .. } => Some("the same command again: it makes a new plan".to_owned()),
             Self::NotAbortable { .. } => Some("migrator resume".to_owned()),
             Self::Left { phase, .. } => Some(verbs_of(*phase)),
+            Self::Origin(error) => schema_missing(error).then(|| "migrator init --nodes a,b,c".to_owned()),
             Self::BeginUnknown(_) | Self::NothingActive => Some("migrator status".to_owned()),
             Self::Refused(refused) => refused.next(),
             Self::Usage(_)
-            | Self::Origin(_)
             | Self::Nodes(_)
             | Self::NotRegistered { .. }
             | Self::NodeNotItself { .. }
@@ -146,7 +148,9 @@ impl Failure {
         if json {
             let document =
                 FailureDocument { outcome: self.outcome(), exit: self.code(), reason: self.to_string(), next };
-            println!("{}", serde_json::to_string(&document).unwrap_or_default());
+            let document = serde_json::to_string(&document).expect("a struct of texts and numbers is JSON");
+            // A reader that has gone away has the exit code.
+            let _ = writeln!(std::io::stdout(), "{document}");
         }
         ExitCode::from(self.code())
     }
@@ -159,6 +163,11 @@ impl Failure {
             _ => "failed",
         }
     }
+}
+
+/// Whether the database is one that no program of ours has been at: "no such table", as Postgres and SQLite put it.
+fn schema_missing(error: &OriginError) -> bool {
+    matches!(error, OriginError::Refused { code } if code == "42P01" || code == "1")
 }
 
 /// What `--json` prints of a failure.

@@ -101,7 +101,7 @@ async fn or_stopped<T>(stop: &CancellationToken, step: impl Future<Output = anyh
 }
 
 async fn prepare(origin: &Origin, wanted: u16) -> anyhow::Result<Vec<NodeId>> {
-    origin.migrate().await?;
+    origin.migrate_when_reachable().await?;
     nodes_to_start(origin, wanted).await
 }
 

@@ -30,11 +30,11 @@ pub async fn wait_registered(
             return Ok(ids.iter().filter_map(found).cloned().collect());
         }
         if started.elapsed() + REGISTRATION_POLL > wait {
-            return Err(Failure::NotRegistered { missing, waited_s: wait.as_secs() });
+            return Err(Failure::NotRegistered { missing, waited: wait });
         }
         if !said {
             let names = crate::exit::list(&missing);
-            progress.note(&format!("waiting up to {} s for {names} to register", wait.as_secs()));
+            progress.note(&format!("waiting up to {wait:?} for {names} to register"));
             said = true;
         }
         sleep(REGISTRATION_POLL).await;
