@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use sqlx::{ConnectOptions, Connection};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::error::OriginError;
 
@@ -21,6 +21,9 @@ const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
 const WAITERS_MAX: usize = 4096;
 /// How soon to try again after the server refused the connection; it may be starting.
 const CONNECT_RETRY: Duration = Duration::from_millis(50);
+/// How many connections for entries are made at the same time. A handshake is mostly computing (SCRAM): made all at once
+/// they finish late together, callers give up on them, and a flood of entry statements on a slow machine never gets one.
+const ENTRY_CONNECTS_AT_ONCE: usize = 2;
 
 /// Shares of the connections, so that a flood of entry statements never delays a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,10 @@ pub(crate) struct Pool<C: Connection> {
     entries: Arc<Semaphore>,
     control: Arc<Semaphore>,
     lease: Arc<Semaphore>,
+    /// Turns to connect for entries.
+    connects: Semaphore,
+    /// Told of each connection that becomes idle: whoever waits for a turn may have it.
+    came_back: Notify,
     waiting: AtomicUsize,
 }
 
@@ -100,6 +107,8 @@ impl<C: Connection> Pool<C> {
             entries: Arc::new(Semaphore::new(total - control - 1)),
             control: Arc::new(Semaphore::new(control)),
             lease: Arc::new(Semaphore::new(1)),
+            connects: Semaphore::new(ENTRY_CONNECTS_AT_ONCE),
+            came_back: Notify::new(),
             waiting: AtomicUsize::new(0),
         })
     }
@@ -124,8 +133,10 @@ impl<C: Connection> Pool<C> {
                 return Err(OriginError::Unreachable("the connections are closed"));
             }
             let Some(idle) = self.pop_idle() else {
-                let connection = self.connect().await?;
-                return Ok(self.check_out(connection, true, permit));
+                match self.connect_in_turn(lane).await? {
+                    Some(connection) => return Ok(self.check_out(connection, true, permit)),
+                    None => continue,
+                }
             };
             let mut connection = idle.connection;
             if !self.is_suspect(idle.since) {
@@ -151,6 +162,20 @@ impl<C: Connection> Pool<C> {
             return Err(OriginError::Unreachable("too many callers wait for a connection"));
         };
         Arc::clone(semaphore).acquire_owned().await.map_err(|_| OriginError::Unreachable("the connections are closed"))
+    }
+
+    /// A new connection, or `None` when one has come back while this waited for its turn.
+    async fn connect_in_turn(&self, lane: Lane) -> Result<Option<C>, OriginError> {
+        if lane != Lane::Entries {
+            return self.connect().await.map(Some);
+        }
+        tokio::select! {
+            turn = self.connects.acquire() => {
+                let _turn = turn.map_err(|_| OriginError::Unreachable("the connections are closed"))?;
+                if lock(&self.idle).is_empty() { self.connect().await.map(Some) } else { Ok(None) }
+            }
+            () = self.came_back.notified() => Ok(None),
+        }
     }
 
     /// Connects; while the server refuses, it may be starting, so this goes on until the caller's time is over.
@@ -197,6 +222,7 @@ impl<C: Connection> Pool<C> {
         for semaphore in [&self.entries, &self.control, &self.lease] {
             semaphore.close();
         }
+        self.connects.close();
         let idle = std::mem::take(&mut *lock(&self.idle));
         for idle in idle {
             // A connection that cannot say goodbye in time is closed by being dropped.
@@ -253,6 +279,8 @@ impl<C: Connection> Drop for Checkout<C> {
         }
         if let Some(connection) = self.connection.take() {
             lock(&self.pool.idle).push(Idle { connection, since: Instant::now() });
+            // Kept for the next to wait if nobody does, so that none is missed between looking and waiting.
+            self.pool.came_back.notify_one();
         }
     }
 }
