@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, FromRedisValue, RedisError};
+use redis::{AsyncConnectionConfig, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +59,9 @@ impl Server {
             Err(error) => {
                 self.metrics.l2_errors.inc();
                 let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-                if failures >= limits::L2_BREAKER_FAILURES || error.is_connection_dropped() {
+                // A server that has become a replica may come back as a primary with older data: not to be missed.
+                let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+                if failures >= limits::L2_BREAKER_FAILURES || demoted || error.is_connection_dropped() {
                     self.end_session(session);
                 }
             }
