@@ -1,0 +1,10 @@
+//! What every program of the product does alike: settings, logs, listening, stopping.
+
+pub mod body;
+pub mod healthcheck;
+pub mod listen;
+pub mod logging;
+pub mod open_files;
+pub mod request_id;
+pub mod settings;
+pub mod stop;
