@@ -59,5 +59,4 @@ COPY --from=builder /out/shardcache /usr/local/bin/shardcache
 ENV SHARDCACHE_LISTEN=0.0.0.0:8080 SHARDCACHE_DATA_DIR=/data
 VOLUME /data
 EXPOSE 8080
-HEALTHCHECK --interval=5s --timeout=3s --start-period=15s --retries=3 CMD ["/usr/local/bin/shardcache", "healthcheck"]
 ENTRYPOINT ["/usr/local/bin/shardcache"]

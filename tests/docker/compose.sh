@@ -41,8 +41,9 @@ readonly down=("${compose[@]}" --profile scale-out --profile tools down --volume
 cleanup() {
     if ((failed > 0)); then
         "${compose[@]}" --profile scale-out logs --no-color --tail 40 >&2 || true
+        ! docker inspect "$standalone" >/dev/null 2>&1 || docker logs --tail 40 "$standalone" >&2
     fi
-    timeout "$up_limit" "${down[@]}" >/dev/null 2>&1 || echo "could not take the stack down" >&2
+    bounded "$up_limit" "${down[@]}" >/dev/null 2>&1 || echo "could not take the stack down" >&2
     docker rm --force --volumes "$standalone" >/dev/null 2>&1 || true
     rm -rf "$scratch"
     printf '%d passed, %d failed\n' "$passed" "$failed"
@@ -70,6 +71,9 @@ need() {
     check "$@"
     ((failed == before)) || exit 1
 }
+
+# In our own process group, so that whoever stops this script stops the command too, and the cleanup comes at once.
+bounded() { timeout --foreground "$@"; }
 
 within() { # within SECONDS command…: polls until the command succeeds.
     local end=$((SECONDS + $1))
@@ -207,9 +211,9 @@ build_and_start() {
         [[ -z ${!variable:-} ]] || arguments+=(--build-arg "$variable=${!variable}")
     done
     if ((${#arguments[@]} > 0)); then
-        timeout "$build_limit" "${compose[@]}" build "${arguments[@]}"
+        bounded "$build_limit" "${compose[@]}" build "${arguments[@]}"
     fi
-    timeout "$build_limit" "${compose[@]}" up -d --build
+    bounded "$build_limit" "${compose[@]}" up -d --build
 }
 
 first_start() {
@@ -244,17 +248,17 @@ entries_through_the_gateway() {
 # From here on the fourth node belongs to the stack, as an operator would have it.
 scale_out() {
     need "the documented command starts cache-node-4" \
-        timeout "$up_limit" "${compose[@]}" --profile scale-out up -d cache-node-4
+        bounded "$up_limit" "${compose[@]}" --profile scale-out up -d cache-node-4
     export COMPOSE_PROFILES=scale-out
     services+=(cache-node-4)
     need "cache-node-4 is healthy within $healthy_limit s" within "$healthy_limit" health_is cache-node-4 healthy
     need "the documented command adds cache-node-4" \
-        timeout "$up_limit" "${compose[@]}" run --rm -T migrator add-node cache-node-4 </dev/null
+        bounded "$up_limit" "${compose[@]}" run --rm -T migrator add-node cache-node-4 </dev/null
     check "the ring has epoch 2" within 10 epoch_is 2
     check "cache-node-4 owns slots" owns_slots cache-node-4
     check "all keys are still right" all_right
     check "cache-node-4 serves some of them" someone_is_served_by cache-node-4
-    check "status ends with 0" timeout "$up_limit" "${compose[@]}" run --rm -T migrator status </dev/null
+    check "status ends with 0" bounded "$up_limit" "${compose[@]}" run --rm -T migrator status </dev/null
 }
 
 # Nothing but these answers while $outage_seconds pass, and /healthz always 200.
@@ -300,8 +304,8 @@ stops() { # F02
 }
 
 down_and_up() { # J02
-    need "down takes the stack away" timeout "$up_limit" "${compose[@]}" down
-    need "up brings it back" timeout "$up_limit" "${compose[@]}" up -d
+    need "down takes the stack away" bounded "$up_limit" "${compose[@]}" down
+    need "up brings it back" bounded "$up_limit" "${compose[@]}" up -d
     need "every service is healthy within $healthy_limit s" within "$healthy_limit" all_healthy
     check "nothing was restarted" never_restarted
     check "all keys are still right" within 15 all_right
@@ -314,16 +318,14 @@ nothing_is_left() {
     [[ -z $left ]] || { echo "$left"; return 1; }
 }
 
-standalone_healthy() { [[ $(docker inspect --format '{{.State.Health.Status}}' "$standalone") == healthy ]]; }
-
 one_container_cluster() {
     need "the image of the one-process cluster builds" \
-        timeout "$build_limit" docker build --target shardcache --tag shardcache/shardcache .
+        bounded "$build_limit" docker build --target shardcache --tag shardcache/shardcache .
     need "it starts" docker run --detach --init --name "$standalone" --publish "$GATEWAY_PORT:8080" shardcache/shardcache
-    check "it is healthy within $healthy_limit s" within "$healthy_limit" standalone_healthy
-    check "it takes a PUT" within 15 answers 201 PUT alice greeting --data-binary hello
+    check "it is ready within $healthy_limit s" within "$healthy_limit" path_answers 200 /readyz
+    check "it takes a PUT" answers 201 PUT alice greeting --data-binary hello
     check "it answers the GET" holds alice greeting hello
-    check "it stops" timeout 15 docker stop --time 10 "$standalone"
+    check "it stops" bounded 15 docker stop --time 10 "$standalone"
     check "with exit code 0" test "$(docker inspect --format '{{.State.ExitCode}}' "$standalone")" = 0
     check "its image: no root, at most $image_limit_mb MB" image_is_small_and_rootless shardcache/shardcache
 }
@@ -338,7 +340,7 @@ frozen_is_unhealthy cache-node-2
 frozen_is_unhealthy gateway
 stops
 down_and_up
-check "down --volumes takes everything away" timeout "$up_limit" "${down[@]}"
+check "down --volumes takes everything away" bounded "$up_limit" "${down[@]}"
 check "nothing is left" nothing_is_left
 one_container_cluster
 ((failed == 0))
