@@ -32,7 +32,8 @@ fn dialled(listen: SocketAddr) -> SocketAddr {
 }
 
 fn ask(address: SocketAddr, timeout: Duration) -> Result<(), String> {
-    let mut stream = TcpStream::connect_timeout(&address, timeout).map_err(|error| format!("no connection: {error}"))?;
+    let mut stream =
+        TcpStream::connect_timeout(&address, timeout).map_err(|error| format!("no connection: {error}"))?;
     let status = exchange(&mut stream, timeout).map_err(|error| format!("no answer: {error}"))?;
     if status == b"200" { Ok(()) } else { Err("the answer is not 200".to_owned()) }
 }

@@ -32,9 +32,10 @@ pub fn init(format: Option<LogFormat>) {
 fn filter(variable: Option<&str>) -> (EnvFilter, Option<String>) {
     match variable.filter(|text| !text.trim().is_empty()).map(EnvFilter::try_new) {
         Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => {
-            (EnvFilter::new(DEFAULT_FILTER), Some(format!("RUST_LOG is not a filter ({error}); using {DEFAULT_FILTER}")))
-        }
+        Some(Err(error)) => (
+            EnvFilter::new(DEFAULT_FILTER),
+            Some(format!("RUST_LOG is not a filter ({error}); using {DEFAULT_FILTER}")),
+        ),
         None => (EnvFilter::new(DEFAULT_FILTER), None),
     }
 }

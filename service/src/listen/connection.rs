@@ -62,7 +62,10 @@ pub(super) async fn serve_one<S, B>(
         }
     });
     let mut http = http1::Builder::new();
-    http.header_read_timeout(None).max_headers(HEADERS_MAX).max_header_size(HEAD_MAX_BYTES).max_buf_size(BUFFER_MAX_BYTES);
+    http.header_read_timeout(None)
+        .max_headers(HEADERS_MAX)
+        .max_header_size(HEAD_MAX_BYTES)
+        .max_buf_size(BUFFER_MAX_BYTES);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(paced), service));
     let mut look_again = std::pin::pin!(sleep(pace.time_left().unwrap_or_default()));
     let mut stopping = false;

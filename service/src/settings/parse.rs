@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, Parser};
 
@@ -35,7 +36,7 @@ const VARIABLES: [&str; 16] = [
 /// A bad one ends the process with exit code 2 and one line on stderr; `--help` and `--version` print and exit 0. Unknown
 /// `SHARDCACHE_*` variables get a warning.
 pub fn parse_args<T: Parser>() -> T {
-    let command = without_env_values(T::command());
+    let command = prepared(T::command());
     match command.clone().try_get_matches().and_then(|matches| from_matches(&matches)) {
         Ok(settings) => {
             warn_unknown_variables(&command);
@@ -63,17 +64,28 @@ fn from_matches<T: Parser>(matches: &ArgMatches) -> Result<T, clap::Error> {
 fn is_help(kind: ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     )
+}
+
+/// Built, so that its arguments can be named in a complaint.
+fn prepared(command: Command) -> Command {
+    let is_empty = |variable: &std::ffi::OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+    let mut command = without_empty_variables(without_env_values(command), &is_empty);
+    command.build();
+    command
+}
+
+/// A variable set to nothing counts as unset: that is how compose files and shells pass on what they have not got.
+fn without_empty_variables(command: Command, is_empty: &impl Fn(&std::ffi::OsStr) -> bool) -> Command {
+    command
+        .mut_args(|arg| if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg })
+        .mut_subcommands(|command| without_empty_variables(command, is_empty))
 }
 
 /// Values of the environment never show in `--help`.
 fn without_env_values(command: Command) -> Command {
-    command
-        .mut_args(|arg| arg.hide_env_values(true))
-        .mut_subcommands(without_env_values)
+    command.mut_args(|arg| arg.hide_env_values(true)).mut_subcommands(without_env_values)
 }
 
 fn all_args(command: &Command) -> Vec<&Arg> {
@@ -113,7 +125,9 @@ fn complaint(command: &Command, error: &clap::Error) -> String {
         ErrorKind::MissingRequiredArgument => {
             let names: Vec<String> = named
                 .iter()
-                .map(|shown| args.iter().find(|arg| arg.to_string() == *shown).map_or((*shown).to_owned(), |arg| name_of(arg)))
+                .map(|shown| {
+                    args.iter().find(|arg| arg.to_string() == *shown).map_or((*shown).to_owned(), |arg| name_of(arg))
+                })
                 .collect();
             format!("error: {} must be set", names.join(", "))
         }
@@ -140,7 +154,11 @@ fn reason(error: &clap::Error) -> String {
         return source.to_string().lines().collect::<Vec<_>>().join(" ");
     }
     let possible = context(error, ContextKind::ValidValue);
-    if possible.is_empty() { "it must not be empty".to_owned() } else { format!("possible values are {}", possible.join(", ")) }
+    if possible.is_empty() {
+        "it must not be empty".to_owned()
+    } else {
+        format!("possible values are {}", possible.join(", "))
+    }
 }
 
 /// Whether a reason given by some library repeats a part of a secret value.
@@ -153,7 +171,11 @@ fn repeats(reason: &str, value: &str) -> bool {
 
 /// An argument in the wrong place may be a URL with a password.
 fn without_addresses(line: &str) -> String {
-    if line.contains("://") { "error: unexpected argument (not shown, it looks like an address)".to_owned() } else { line.to_owned() }
+    if line.contains("://") {
+        "error: unexpected argument (not shown, it looks like an address)".to_owned()
+    } else {
+        line.to_owned()
+    }
 }
 
 fn context(error: &clap::Error, kind: ContextKind) -> Vec<&str> {
@@ -166,6 +188,8 @@ fn context(error: &clap::Error, kind: ContextKind) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
     use crate::settings::{ByteSize, ClusterToken, LogFormat};
 
@@ -179,6 +203,18 @@ mod tests {
         cluster_token: Option<ClusterToken>,
         #[arg(long, env = "SAMPLE_LOG_FORMAT")]
         log_format: Option<LogFormat>,
+        #[arg(long, env = "SAMPLE_JSON")]
+        json: bool,
+        #[command(subcommand)]
+        command: Option<Nested>,
+    }
+
+    #[derive(clap::Subcommand, Debug)]
+    enum Nested {
+        Resize {
+            #[arg(long, env = "SAMPLE_L1_BYTES")]
+            to: ByteSize,
+        },
     }
 
     fn refuse_url(url: &str) -> Result<String, String> {
@@ -186,9 +222,10 @@ mod tests {
     }
 
     fn complaint_of(args: &[&str]) -> String {
-        let command = without_env_values(Sample::command());
+        let command = prepared(Sample::command());
         let args = std::iter::once("sample").chain(args.iter().copied());
-        let error = command.clone().try_get_matches_from(args).and_then(|m| from_matches::<Sample>(&m)).expect_err("bad");
+        let error =
+            command.clone().try_get_matches_from(args).and_then(|m| from_matches::<Sample>(&m)).expect_err("bad");
         complaint(&command, &error)
     }
 
@@ -197,9 +234,30 @@ mod tests {
         let line = complaint_of(&["--database-url", "sqlite://x", "--l1-bytes", "many"]);
         assert!(line.starts_with("error: SAMPLE_L1_BYTES (--l1-bytes): \"many\" is not valid: a size is"), "{line}");
         let line = complaint_of(&["--database-url", "sqlite://x", "--log-format", "xml"]);
-        assert_eq!(line, "error: SAMPLE_LOG_FORMAT (--log-format): \"xml\" is not valid: possible values are pretty, json");
+        assert_eq!(
+            line,
+            "error: SAMPLE_LOG_FORMAT (--log-format): \"xml\" is not valid: possible values are pretty, json"
+        );
         assert_eq!(complaint_of(&[]), "error: SAMPLE_DATABASE_URL (--database-url) must be set");
         assert_eq!(complaint_of(&["--database-url=sqlite://x", "--l2"]), "error: unexpected argument '--l2' found");
+    }
+
+    #[test]
+    fn a_bad_value_of_a_subcommand_is_named_too() {
+        let line = complaint_of(&["--database-url=sqlite://x", "resize", "--to", "0"]);
+        assert!(line.starts_with("error: SAMPLE_L1_BYTES (--to): \"0\" is not valid"), "{line}");
+    }
+
+    #[test]
+    fn a_variable_set_to_nothing_counts_as_unset() {
+        let command = without_empty_variables(Sample::command(), &|variable| variable == "SAMPLE_L1_BYTES");
+        let variable_of = |command: &Command, id: &str| {
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).expect("arg");
+            arg.get_env().map(|variable| variable.to_string_lossy().into_owned())
+        };
+        assert_eq!(variable_of(&command, "l1_bytes"), None);
+        assert_eq!(variable_of(&command, "cluster_token").as_deref(), Some("SAMPLE_TOKEN"));
+        assert_eq!(variable_of(command.find_subcommand("resize").expect("resize"), "to"), None);
     }
 
     #[test]

@@ -160,7 +160,9 @@ mod tests {
 
     #[test]
     fn times_are_read_as_people_write_them() {
-        for (text, ms) in [("3s", 3000), ("500ms", 500), ("10m", 600_000), ("1h", 3_600_000), ("1m30s", 90_000), ("1m 30s", 90_000)] {
+        for (text, ms) in
+            [("3s", 3000), ("500ms", 500), ("10m", 600_000), ("1h", 3_600_000), ("1m30s", 90_000), ("1m 30s", 90_000)]
+        {
             assert_eq!(text.parse::<HumanDuration>().map(HumanDuration::get), Ok(Duration::from_millis(ms)), "{text}");
         }
         for bad in ["", "s", "3", "3 weeks", "-3s", "1.5s", "3s!"] {

@@ -24,17 +24,14 @@ impl ClusterToken {
         let (Some(value), None) = (sent.next(), sent.next()) else { return false };
         let bytes = value.as_bytes();
         match bytes.split_at_checked(SCHEME.len()) {
-            Some((scheme, token)) => {
-                scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token.ct_eq(self.0.as_bytes()))
-            }
+            Some((scheme, token)) => scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token.ct_eq(self.0.as_bytes())),
             None => false,
         }
     }
 
     /// `Bearer …`, marked as sensitive.
     pub fn header_value(&self) -> HeaderValue {
-        let mut value =
-            HeaderValue::try_from(format!("Bearer {}", self.0)).expect("visible ASCII is a header value");
+        let mut value = HeaderValue::try_from(format!("Bearer {}", self.0)).expect("visible ASCII is a header value");
         value.set_sensitive(true);
         value
     }
