@@ -15,8 +15,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use http::{Method, Request, Response};
-use hyper::body::Incoming;
+use http::{HeaderValue, Method, Request, Response, header};
+use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::ProblemCode;
@@ -70,8 +70,11 @@ impl App {
         let request_id = service::request_id::of(request.headers());
         let route = route_of(&request);
         let mut response = match node.in_progress.try_acquire() {
-            Err(_) => answer::problem(ProblemCode::Overloaded, "too many requests are in progress at this node"),
-            Ok(_permit) if !self.authorised(&request) => unauthorised(),
+            Err(_) => {
+                let why = "too many requests are in progress at this node";
+                unread(request, answer::problem(ProblemCode::Overloaded, why))
+            }
+            Ok(_permit) if !self.authorised(&request) => unread(request, unauthorised()),
             Ok(_permit) => match route {
                 Route::list => listing::list(node, &request).await,
                 Route::mget => listing::mget(node, request).await,
@@ -96,6 +99,17 @@ impl App {
 /// Whether the node should be sent traffic, for health routes.
 pub(crate) fn is_draining(node: &Node) -> bool {
     node.status.draining.load(Ordering::Acquire)
+}
+
+/// An answer given before the body was read. The connection ends with it, and not by a reset: the gateway would have to
+/// take a write that was refused for one of unknown outcome.
+fn unread(request: Request<Incoming>, mut response: Response<Body>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    if !body.is_end_stream() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        service::body::refuse(&head.headers, body);
+    }
+    response
 }
 
 fn unauthorised() -> Response<Body> {

@@ -89,7 +89,11 @@ impl Gateway {
             match (next(request.kind, tried, misdirected), answer) {
                 (Next::Answer, Some(answer)) => return answer_of(answer),
                 (Next::Problem(code), _) => return problem(code),
-                (Next::Detached, _) => return self.detached(request, owner.as_ref(), deadline).await,
+                (Next::Detached, _) => {
+                    // An owner that answers, though with 421, can read for us like any other node.
+                    let silent = owner.as_ref().filter(|_| !matches!(tried, Tried::Answered(_)));
+                    return self.detached(request, silent, deadline).await;
+                }
                 (Next::FreshRing | Next::Answer, _) => {
                     if !self.ring.refresh(&view).await {
                         let until = Instant::now() + pause.mul_f64(rand::random_range(0.5..1.0));

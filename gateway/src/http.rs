@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
 use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
@@ -19,7 +19,7 @@ use service::listen::PeerAddress;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX, decode_key};
-use wire::headers::X_REQUEST_ID;
+use wire::headers::{X_REQUEST_ID, X_RING_EPOCH};
 use wire::{Problem, ProblemCode};
 
 use crate::forward::{Forwarded, passed_on};
@@ -58,9 +58,18 @@ impl App {
         let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
             self.data_plane(request, &request_id).await
         } else {
-            self.router.oneshot(request.map(Body::new)).await?
+            self.without_body(request).await?
         };
         response.headers_mut().insert(X_REQUEST_ID, request_id);
+        Ok(response)
+    }
+
+    /// No route of the router takes a body: what a client sends all the same must not cost it the answer.
+    async fn without_body(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let (head, body) = request.into_parts();
+        let closing = leave_unread(&head.headers, body);
+        let mut response = self.router.oneshot(Request::from_parts(head, Body::empty())).await?;
+        response.headers_mut().extend(closing);
         Ok(response)
     }
 
@@ -68,13 +77,15 @@ impl App {
         let began = Instant::now();
         let gateway = &self.gateway;
         let route = route_of(&request);
-        let response = match gateway.in_progress.try_acquire() {
+        let mut response = match gateway.in_progress.try_acquire() {
             Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
             Ok(_permit) => match self.checked(request, route, request_id).await {
                 Ok(forwarded) => gateway.forward(&forwarded).await,
                 Err(response) => *response,
             },
         };
+        // A node's answer has the epoch that the node holds; one of our own has ours.
+        response.headers_mut().entry(X_RING_EPOCH).or_insert_with(|| HeaderValue::from(gateway.ring.view().epoch().0));
         let status = response.status().as_u16();
         gateway.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();
         gateway.metrics.request_seconds.observe(began.elapsed().as_secs_f64());
@@ -150,11 +161,15 @@ fn refused(request: Request<Incoming>, problem: Problem) -> Response<Body> {
         response.headers_mut().insert(header::ALLOW, allow);
     }
     let (head, body) = request.into_parts();
-    if !body.is_end_stream() {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        refuse(&head.headers, body);
-    }
+    response.headers_mut().extend(leave_unread(&head.headers, body));
     response
+}
+
+/// Leaves a body unread; what the answer must then say, for the connection ends with it.
+fn leave_unread(request_headers: &HeaderMap, body: Incoming) -> Option<(HeaderName, HeaderValue)> {
+    let unread = !body.is_end_stream();
+    refuse(request_headers, body);
+    unread.then_some((header::CONNECTION, HeaderValue::from_static("close")))
 }
 
 fn body_failed(error: BodyError) -> Response<Body> {

@@ -23,7 +23,10 @@ const WAITERS_MAX: usize = 4096;
 const CONNECT_RETRY: Duration = Duration::from_millis(50);
 /// How many connections for entries are made at the same time. A handshake is mostly computing (SCRAM): made all at once
 /// they finish late together, callers give up on them, and a flood of entry statements on a slow machine never gets one.
+/// One may be made for a caller who has got another meanwhile: a pool can hold one connection over its bound.
 const ENTRY_CONNECTS_AT_ONCE: usize = 2;
+/// How many times the longest wait of a caller making a connection for entries may take.
+const CONNECT_WAITS: u32 = 2;
 
 /// Shares of the connections, so that a flood of entry statements never delays a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub(crate) struct Pool<C: Connection> {
     control: Arc<Semaphore>,
     lease: Arc<Semaphore>,
     /// Turns to connect for entries.
-    connects: Semaphore,
+    connects: Arc<Semaphore>,
     /// Told of each connection that becomes idle: whoever waits for a turn may have it.
     came_back: Notify,
     waiting: AtomicUsize,
@@ -79,7 +82,7 @@ pub(crate) struct PoolSettings<C: Connection> {
 }
 
 /// A connection in use. Dropped without [`Checkout::reusable`], it is closed.
-pub(crate) struct Checkout<C: Connection> {
+pub(crate) struct Checkout<C: Connection + 'static> {
     connection: Option<C>,
     reusable: bool,
     fresh: bool,
@@ -91,7 +94,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<C: Connection> Pool<C> {
+impl<C: Connection + 'static> Pool<C> {
     /// No connection is made before the first use.
     pub(crate) fn new(settings: PoolSettings<C>) -> Arc<Self> {
         let total = settings.max_connections.max(3) as usize;
@@ -107,7 +110,7 @@ impl<C: Connection> Pool<C> {
             entries: Arc::new(Semaphore::new(total - control - 1)),
             control: Arc::new(Semaphore::new(control)),
             lease: Arc::new(Semaphore::new(1)),
-            connects: Semaphore::new(ENTRY_CONNECTS_AT_ONCE),
+            connects: Arc::new(Semaphore::new(ENTRY_CONNECTS_AT_ONCE)),
             came_back: Notify::new(),
             waiting: AtomicUsize::new(0),
         })
@@ -164,17 +167,43 @@ impl<C: Connection> Pool<C> {
         Arc::clone(semaphore).acquire_owned().await.map_err(|_| OriginError::Unreachable("the connections are closed"))
     }
 
-    /// A new connection, or `None` when one has come back while this waited for its turn.
-    async fn connect_in_turn(&self, lane: Lane) -> Result<Option<C>, OriginError> {
+    /// A new connection, or `None` when there may be an idle one by now.
+    ///
+    /// For entries a task of its own connects: a caller whose time is over leaves the work to the next, or a machine too
+    /// slow for one handshake within one caller's time would never have a connection.
+    async fn connect_in_turn(self: &Arc<Self>, lane: Lane) -> Result<Option<C>, OriginError> {
         if lane != Lane::Entries {
             return self.connect().await.map(Some);
         }
         tokio::select! {
-            turn = self.connects.acquire() => {
-                let _turn = turn.map_err(|_| OriginError::Unreachable("the connections are closed"))?;
-                if lock(&self.idle).is_empty() { self.connect().await.map(Some) } else { Ok(None) }
+            turn = Arc::clone(&self.connects).acquire_owned() => {
+                let turn = turn.map_err(|_| OriginError::Unreachable("the connections are closed"))?;
+                if !lock(&self.idle).is_empty() {
+                    return Ok(None);
+                }
+                let connecting = tokio::spawn(Arc::clone(self).add_connection(turn));
+                tokio::select! {
+                    added = connecting => added.unwrap_or(Err(OriginError::Unreachable("connecting failed"))).map(|()| None),
+                    () = self.came_back.notified() => Ok(None),
+                }
             }
             () = self.came_back.notified() => Ok(None),
+        }
+    }
+
+    /// Makes an idle connection, whoever will use it.
+    async fn add_connection(self: Arc<Self>, _turn: OwnedSemaphorePermit) -> Result<(), OriginError> {
+        let connecting = tokio::time::timeout(self.acquire_timeout * CONNECT_WAITS, self.connect());
+        let connection = connecting.await.map_err(|_| OriginError::Timeout)??;
+        self.put_idle(connection);
+        Ok(())
+    }
+
+    fn put_idle(&self, connection: C) {
+        if !self.closed.load(Ordering::Acquire) {
+            lock(&self.idle).push(Idle { connection, since: Instant::now() });
+            // Kept for the next to wait if nobody does, so that none is missed between looking and waiting.
+            self.came_back.notify_one();
         }
     }
 
@@ -248,7 +277,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl<C: Connection> Checkout<C> {
+impl<C: Connection + 'static> Checkout<C> {
     /// The connection, from now on not reusable until [`Checkout::reusable`] says so.
     pub(crate) fn start(&mut self) -> &mut C {
         self.reusable = false;
@@ -272,15 +301,10 @@ impl<C: Connection> Checkout<C> {
     }
 }
 
-impl<C: Connection> Drop for Checkout<C> {
+impl<C: Connection + 'static> Drop for Checkout<C> {
     fn drop(&mut self) {
-        if !self.reusable || self.pool.closed.load(Ordering::Acquire) {
-            return;
-        }
-        if let Some(connection) = self.connection.take() {
-            lock(&self.pool.idle).push(Idle { connection, since: Instant::now() });
-            // Kept for the next to wait if nobody does, so that none is missed between looking and waiting.
-            self.pool.came_back.notify_one();
+        if let Some(connection) = self.connection.take().filter(|_| self.reusable) {
+            self.pool.put_idle(connection);
         }
     }
 }

@@ -1,0 +1,106 @@
+//! The recorded trace, replayed with writes and every body checked, while nodes are added and removed.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::poll::eventually;
+use tests::processes::{Env, Process, free_address, run};
+
+use crate::support::{Door, add_standby, cluster, done, members};
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/traces/web12.trace.xz");
+/// The replay's arrivals, and how many a second: what a debug build serves on a small machine with room to spare.
+const REQUESTS: u64 = 10_000;
+const RATE: u64 = 700;
+/// Distinct keys of the trace, each written once before the replay.
+const PRELOADED: u64 = 13_756;
+/// Arrivals of the replay before the first change: the caches are warm by then.
+const WARM: u64 = 1500;
+/// How long preload and replay may take.
+const LOAD_BOUND: Duration = Duration::from_secs(110);
+
+/// The replay, past its preload.
+struct Replay(Process);
+
+impl Replay {
+    async fn start(gateway: &Door) -> Self {
+        let (requests, rate) = (REQUESTS.to_string(), RATE.to_string());
+        let options = ["--target", &gateway.url, "--trace", TRACE, "--requests", &requests, "--rate", &rate];
+        let mut load = Process::start(
+            "shardcache-load",
+            &[&options[..], &["--writes", "10", "--seed", "42", "--json"]].concat(),
+            &Env::new(),
+        );
+        eventually("the replay has begun", LOAD_BOUND, async || {
+            assert!(load.is_running(), "it ended: {}", load.log_tail());
+            gateway.counted("shardcache_gateway_requests_total").await > PRELOADED + WARM
+        })
+        .await;
+        Self(load)
+    }
+
+    /// What it says at its end, which must come after the changes.
+    async fn report(mut self) -> Value {
+        assert!(self.0.is_running(), "it was over before the changes were: {}", self.0.log_tail());
+        let end = self.0.wait_end(LOAD_BOUND).await;
+        let log = self.0.log();
+        let report = log.lines().find_map(|line| serde_json::from_str::<Value>(line).ok().filter(Value::is_object));
+        let report = report.unwrap_or_else(|| panic!("it ended with {end} and no report: {log}"));
+        println!("{report}");
+        assert_eq!(end.code(), Some(0), "{report}");
+        report
+    }
+}
+
+fn assert_clean(report: &Value) {
+    assert_eq!(report["requests"], REQUESTS, "{report}");
+    assert_eq!((&report["errors"], &report["wrong"]), (&serde_json::json!({}), &serde_json::json!({})), "{report}");
+    let count = |part: &str| report[part]["count"].as_u64().expect("a count");
+    // Of a key that is just being written a write becomes a read.
+    assert!(count("writes") > REQUESTS / 20 && count("reads") > REQUESTS / 2, "{report}");
+}
+
+#[tokio::test]
+async fn a_replay_through_gateway_postgres_and_redis_has_no_error_and_no_wrong_body_while_nodes_come_and_go() {
+    let mut cluster = cluster(1).await;
+    add_standby(&mut cluster, "n4", &[]).await;
+    let gateway = Door::of(&cluster, 0);
+    let replay = Replay::start(&gateway).await;
+    println!("{}", done(&cluster, &["add-node", "n4"]).await.stdout);
+    gateway.follows(2).await;
+    println!("{}", done(&cluster, &["remove-node", "n1"]).await.stdout);
+    let report = replay.report().await;
+    assert_clean(&report);
+    let ring = gateway.ring().await;
+    assert_eq!((&ring["epoch"], members(&ring)), (&3.into(), ["n2", "n3", "n4"].map(String::from).to_vec()));
+}
+
+#[tokio::test]
+async fn a_replay_through_the_standalone_cluster_has_no_error_and_no_wrong_body_while_nodes_come_and_go() {
+    const VERB_BOUND: Duration = Duration::from_secs(60);
+    let data = TempDir::new().expect("a directory");
+    let (listen, further) = (free_address(), free_address().to_string());
+    let directory = data.path().display().to_string();
+    let mut standalone = Process::start(
+        "shardcache",
+        &["--listen", &listen.to_string(), "--data-dir", &directory],
+        &vec![("SHARDCACHE_LOG_FORMAT".to_owned(), "json".to_owned())],
+    );
+    standalone.wait_ready(listen, "/readyz").await;
+    let database = vec![("DATABASE_URL".to_owned(), format!("sqlite://{directory}/shardcache.db"))];
+    let mut node = Process::start("cache-node", &["--node-id", "node-4", "--listen", &further], &database);
+    node.wait_ready(further.parse().expect("an address"), "/readyz").await;
+
+    let gateway = Door::new(&format!("http://{listen}"));
+    let replay = Replay::start(&gateway).await;
+    let added = run("migrator", &["add-node", "node-4"], &database, VERB_BOUND).await;
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    let removed = run("migrator", &["remove-node", "node-2"], &database, VERB_BOUND).await;
+    assert_eq!(removed.code, Some(0), "{removed:#?}");
+    println!("{}\n{}", added.stdout, removed.stdout);
+    let report = replay.report().await;
+    assert_clean(&report);
+    gateway.follows(3).await;
+    assert_eq!(members(&gateway.ring().await), ["node-1", "node-3", "node-4"]);
+}
