@@ -109,6 +109,10 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         .map_err(|error| anyhow::anyhow!("cannot listen at {}: {error}", settings.listen))?;
     let advertise = match settings.advertise {
         Some(advertise) => advertise,
+        // Nobody could dial the address that stands for all of them.
+        None if settings.listen.ip().is_unspecified() => {
+            anyhow::bail!("SHARDCACHE_ADVERTISE (--advertise) must be set when listening at {}", settings.listen)
+        }
         None => listener.local_addr()?.to_string(),
     };
     let origin = Origin::open(&settings.database_url, OpenOptions::default())?;

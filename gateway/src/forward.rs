@@ -92,7 +92,15 @@ impl Gateway {
                 (Next::Detached, _) => {
                     // An owner that answers, though with 421, can read for us like any other node.
                     let silent = owner.as_ref().filter(|_| !matches!(tried, Tried::Answered(_)));
-                    return self.detached(request, silent, deadline).await;
+                    let answer = self.detached(request, silent, deadline).await;
+                    // Nobody can read the origin now; an owner that was passed by on a doubt may still have the entry.
+                    if tried == Tried::NotAsked
+                        && answer.status() == StatusCode::SERVICE_UNAVAILABLE
+                        && let Some(answer) = self.ask_doubted(request, owner.as_ref(), deadline).await
+                    {
+                        return answer;
+                    }
+                    return answer;
                 }
                 (Next::FreshRing | Next::Answer, _) => {
                     if !self.ring.refresh(&view).await {
@@ -118,6 +126,19 @@ impl Gateway {
             Kind::Read => self.detached(request, None, deadline).await,
             Kind::Write => problem(ProblemCode::OwnerUnavailable),
         }
+    }
+
+    async fn ask_doubted(
+        &self,
+        request: &Forwarded,
+        owner: Option<&Arc<Upstream>>,
+        deadline: Instant,
+    ) -> Option<Response<Body>> {
+        let owner = owner?;
+        let epoch = self.ring.view().epoch().0;
+        let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
+        let answer = owner.send(self.upstream_request(request, owner, epoch, false), try_deadline).await.ok()?;
+        answer.status().is_success().then(|| answer_of(answer))
     }
 
     async fn try_owner(

@@ -31,7 +31,7 @@ pub(crate) const CONNECTIONS_PER_NODE: usize = 256;
 /// How long a request waits for one of them.
 pub(crate) const CONNECTION_WAIT: Duration = Duration::from_millis(500);
 /// How long a node in doubt may take to answer its health route.
-pub(crate) const PROBE: Duration = Duration::from_millis(400);
+pub(crate) const PROBE: Duration = Duration::from_millis(800);
 /// How often a node in doubt is probed.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_millis(250);
 /// How long a request body may take to arrive.

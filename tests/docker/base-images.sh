@@ -188,5 +188,5 @@ provide "$base_image" make_base
 provide "$rust_image" make_rust
 provide "$postgres_image" make_postgres
 provide "$valkey_image" make_valkey
-# What --force replaced lies around without a name.
-docker image prune --force --filter "label=$label" >/dev/null
+# What --force replaced lies around without a name; somebody else's prune may be under way, and does as well.
+[[ $force == no ]] || docker image prune --force --filter "label=$label" >/dev/null || true

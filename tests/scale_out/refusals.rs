@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tests::cluster::Cluster;
 use tests::processes::{Process, free_address, run};
 
@@ -70,10 +71,12 @@ async fn a_bad_member_is_refused_by_name_and_the_next_good_one_joins_on_every_ga
 #[tokio::test]
 async fn a_node_with_an_address_that_nobody_can_dial_does_not_start() {
     const BOUND: Duration = Duration::from_secs(10);
+    let data = TempDir::new().expect("a directory");
+    let env = vec![("DATABASE_URL".to_owned(), format!("sqlite://{}/shardcache.db", data.path().display()))];
     for advertise in ["127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1", ":7000", "", "user@host:7000", "a b:7000"] {
-        let env = vec![("SHARDCACHE_ADVERTISE".to_owned(), advertise.to_owned())];
-        let ended = run("cache-node", &["--node-id", "n4", "--listen", "127.0.0.1:0"], &env, BOUND).await;
-        assert!(ended.code.is_some_and(|code| code != 0), "{advertise:?}: {ended:#?}");
+        let args = ["--node-id", "n4", "--listen", "127.0.0.1:0", "--advertise", advertise];
+        let ended = run("cache-node", &args, &env, BOUND).await;
+        assert_eq!(ended.code, Some(2), "{advertise:?}: {ended:#?}");
         assert!(ended.stderr.contains("SHARDCACHE_ADVERTISE"), "{advertise:?}: {ended:#?}");
     }
 }
