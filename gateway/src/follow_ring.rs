@@ -1,9 +1,11 @@
 //! Keeps the gateway's copy of the ring fresh: by polling, by the database's hints, and when a request met an old ring.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt;
 use origin::{Origin, OriginError};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -18,6 +20,8 @@ pub(crate) struct RingFollower {
     view: ArcSwap<RingView>,
     /// Requests that need a fresh ring share one read of it.
     refreshing: Mutex<()>,
+    /// How many polls have begun: one begun after a request's question answers it.
+    polls: AtomicU64,
     origin_reached: AtomicBool,
 }
 
@@ -27,6 +31,7 @@ impl RingFollower {
             origin,
             view: ArcSwap::from_pointee(RingView::default()),
             refreshing: Mutex::new(()),
+            polls: AtomicU64::new(0),
             origin_reached: AtomicBool::new(false),
         }
     }
@@ -43,10 +48,15 @@ impl RingFollower {
 
     /// Waits, bounded, for a copy that was read after this call; says whether the ring is another than `seen`.
     pub(crate) async fn refresh(&self, seen: &RingView) -> bool {
+        let polls = self.polls.load(Ordering::Acquire);
         let refreshing = async {
             let _one_at_a_time = self.refreshing.lock().await;
-            // Somebody may have brought a newer one while this call waited.
-            if self.view.load().digest == seen.digest { self.poll().await } else { Ok(()) }
+            // Another's poll that began after this call says all that a poll of ours would.
+            if self.polls.load(Ordering::Acquire) == polls && self.view.load().digest == seen.digest {
+                self.poll().await
+            } else {
+                Ok(())
+            }
         };
         let _ = timeout(limits::REFRESH_WAIT, refreshing).await;
         self.view.load().digest != seen.digest
@@ -57,7 +67,12 @@ impl RingFollower {
         loop {
             let polled = {
                 let _one_at_a_time = self.refreshing.lock().await;
-                self.poll().await
+                // A panic would be a bug of ours; a gateway that no longer follows the ring would be a worse one.
+                AssertUnwindSafe(self.poll()).catch_unwind().await
+            };
+            let Ok(polled) = polled else {
+                tokio::time::sleep(limits::POLL_EVERY).await;
+                continue;
             };
             let reached = polled.is_ok();
             if self.origin_reached.swap(reached, Ordering::AcqRel) != reached {
@@ -76,6 +91,7 @@ impl RingFollower {
     }
 
     async fn poll(&self) -> Result<(), OriginError> {
+        self.polls.fetch_add(1, Ordering::AcqRel);
         let digest = self.origin.ring_digest().await?;
         let view = self.view.load_full();
         if digest == view.digest {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use placement::{Slot, UserId};
 use tokio::time::{Instant, sleep_until};
@@ -16,7 +17,7 @@ use wire::{Problem, ProblemCode};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::metrics::Hop;
-use crate::retry::{Kind, Next, Tried, next};
+use crate::retry::{Kind, Met, Next, Tried, next};
 use crate::upstream::{SendFailed, Upstream, UpstreamBody};
 
 /// What goes on to a node: nothing else of the client's headers is believed or passed on.
@@ -43,11 +44,14 @@ const RESPONSE_HEADERS: [HeaderName; 9] = [
     X_RING_EPOCH,
 ];
 
+/// What no client sees: a node that does not take our token, or does not read for others.
+const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
+
 /// A request whose parts are checked and whose body is here, so that it can be sent more than once.
 pub(crate) struct Forwarded {
     pub(crate) method: Method,
     /// As the client encoded it.
-    pub(crate) path_and_query: String,
+    pub(crate) path_and_query: PathAndQuery,
     pub(crate) user: UserId,
     pub(crate) headers: HeaderMap,
     pub(crate) request_id: HeaderValue,
@@ -76,17 +80,16 @@ impl Gateway {
                 Kind::Write => limits::WRITE_DEADLINE,
             };
         let slot = Slot::of_user(&request.user);
-        let mut misdirected = 0;
+        let mut met = Met::default();
         let mut pause = limits::RETRY_PAUSE_MIN;
         for _ in 0..limits::TRIES_MAX {
             let view = self.ring.view();
             let owner = view.owner(slot).cloned();
             let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline).await;
-            if tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST) {
-                misdirected += 1;
-                self.metrics.count(Hop::misdirected);
-            }
-            match (next(request.kind, tried, misdirected), answer) {
+            met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
+            met.broken += u32::from(tried == Tried::Failed(SendFailed::Broken));
+            match (next(request.kind, tried, met), answer) {
+                (Next::Again, _) => {}
                 (Next::Answer, Some(answer)) => return answer_of(answer),
                 (Next::Problem(code), _) => return problem(code),
                 (Next::Detached, _) => {
@@ -154,7 +157,12 @@ impl Gateway {
             Kind::Write => deadline,
         };
         match owner.send(self.upstream_request(request, owner, epoch, false), try_deadline).await {
-            Ok(answer) => (Tried::Answered(answer.status()), Some(answer)),
+            Ok(answer) => {
+                if answer.status() == StatusCode::MISDIRECTED_REQUEST {
+                    self.metrics.count(Hop::misdirected);
+                }
+                (Tried::Answered(answer.status()), Some(answer))
+            }
             Err(failed) => {
                 self.metrics.count(match failed {
                     SendFailed::Unreachable => Hop::unreachable,
@@ -173,8 +181,9 @@ impl Gateway {
         let view = self.ring.view();
         for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
             let sent = self.upstream_request(request, &node, view.epoch().0, true);
-            match node.send(sent, deadline).await {
-                Ok(answer) if answer.status() != StatusCode::UNAUTHORIZED => return answer_of(answer),
+            let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
+            match node.send(sent, try_deadline).await {
+                Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer_of(answer),
                 _ => {}
             }
         }
@@ -190,8 +199,7 @@ impl Gateway {
     ) -> Request<Full<Bytes>> {
         let mut sent = Request::new(Full::new(request.body.clone()));
         *sent.method_mut() = request.method.clone();
-        // Both were parsed before: the path by our own listener, the address when the ring was read.
-        *sent.uri_mut() = request.path_and_query.parse().unwrap_or_default();
+        *sent.uri_mut() = Uri::from(request.path_and_query.clone());
         let headers = sent.headers_mut();
         *headers = request.headers.clone();
         if let Ok(host) = HeaderValue::try_from(node.address()) {

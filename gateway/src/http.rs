@@ -11,6 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
 use placement::UserId;
@@ -103,7 +104,7 @@ impl App {
             Ok(user) => user,
             Err(problem) => return Err(Box::new(refused(request, problem))),
         };
-        let path_and_query = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let path_and_query = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let method = request.method().clone();
         let headers = passed_on(request.headers());
         let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };

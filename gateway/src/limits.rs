@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How long a read may take in all. Its tries are bounded by [`READ_TRY`].
 pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(3);
-/// How long one node may take to begin its answer to a read before another is asked.
+/// How long one node may take to begin its answer to a read, detached or not, before another is asked.
 pub(crate) const READ_TRY: Duration = Duration::from_millis(1200);
 /// How long a write may take in all: longer than a node parks it (3 s), so that the node's own answer comes through.
 pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(6);
@@ -12,6 +12,8 @@ pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(6);
 pub(crate) const TRIES_MAX: u32 = 40;
 /// After how many 421 in a row a read goes detached: the ring is in motion, the origin is not.
 pub(crate) const READ_MISDIRECTED_MAX: u32 = 3;
+/// How often a read goes again to its owner after a connection broke under it: a pooled one may have been closed just then.
+pub(crate) const READ_BROKEN_MAX: u32 = 2;
 /// How many nodes a detached read asks at most.
 pub(crate) const DETACHED_TRIES: usize = 3;
 /// The pause before a request goes again by a ring that has not changed, doubled up to [`RETRY_PAUSE_MAX`], jittered.
@@ -34,6 +36,8 @@ pub(crate) const CONNECTION_WAIT: Duration = Duration::from_millis(500);
 pub(crate) const PROBE: Duration = Duration::from_millis(800);
 /// How often a node in doubt is probed.
 pub(crate) const PROBE_EVERY: Duration = Duration::from_millis(250);
+/// How long a node may send nothing in the middle of an answer: it has the whole value in memory when it begins.
+pub(crate) const ANSWER_PAUSE: Duration = Duration::from_secs(5);
 /// How long a request body may take to arrive.
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.

@@ -31,6 +31,8 @@ pub(crate) enum Tried {
 pub(crate) enum Next {
     /// Give the answer to the client.
     Answer,
+    /// Go again to the same owner, on another connection.
+    Again,
     /// Get a fresh ring and go again.
     FreshRing,
     /// Get a fresh ring; go again only if it is another, else this problem.
@@ -41,11 +43,20 @@ pub(crate) enum Next {
     Problem(ProblemCode),
 }
 
-/// `misdirected`: how many 421 the request has met so far, this one included.
-pub(crate) fn next(kind: Kind, tried: Tried, misdirected: u32) -> Next {
+/// What a request has met so far, the try in question included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// Answers of 421.
+    pub(crate) misdirected: u32,
+    /// Connections that broke.
+    pub(crate) broken: u32,
+}
+
+/// What to do after a try.
+pub(crate) fn next(kind: Kind, tried: Tried, met: Met) -> Next {
     match (tried, kind) {
         (Tried::Answered(StatusCode::MISDIRECTED_REQUEST), Kind::Read)
-            if misdirected >= limits::READ_MISDIRECTED_MAX =>
+            if met.misdirected >= limits::READ_MISDIRECTED_MAX =>
         {
             Next::Detached
         }
@@ -60,6 +71,7 @@ pub(crate) fn next(kind: Kind, tried: Tried, misdirected: u32) -> Next {
         (Tried::Failed(SendFailed::Unreachable) | Tried::NotAsked, Kind::Write) => {
             Next::FreshRingOr(ProblemCode::OwnerUnavailable)
         }
+        (Tried::Failed(SendFailed::Broken), Kind::Read) if met.broken < limits::READ_BROKEN_MAX => Next::Again,
         (Tried::Failed(_) | Tried::NotAsked, Kind::Read) => Next::Detached,
     }
 }
@@ -70,30 +82,33 @@ mod tests {
 
     #[test]
     fn a_write_is_sent_again_only_when_known_not_executed() {
-        let failed = |failed| next(Kind::Write, Tried::Failed(failed), 0);
+        let failed = |failed| next(Kind::Write, Tried::Failed(failed), Met::default());
         assert_eq!(failed(SendFailed::Broken), Next::Problem(ProblemCode::WriteOutcomeUnknown));
         assert_eq!(failed(SendFailed::TimedOut), Next::Problem(ProblemCode::WriteOutcomeUnknown));
         assert_eq!(failed(SendFailed::Unreachable), Next::FreshRingOr(ProblemCode::OwnerUnavailable));
         let misdirected = Tried::Answered(StatusCode::MISDIRECTED_REQUEST);
-        assert_eq!(next(Kind::Write, misdirected, 100), Next::FreshRing);
+        assert_eq!(next(Kind::Write, misdirected, Met { misdirected: 100, broken: 0 }), Next::FreshRing);
     }
 
     #[test]
     fn a_read_goes_detached_when_its_owner_does_not_answer_or_the_ring_is_in_motion() {
-        for failed in [SendFailed::Broken, SendFailed::TimedOut, SendFailed::Unreachable] {
-            assert_eq!(next(Kind::Read, Tried::Failed(failed), 0), Next::Detached);
+        for failed in [SendFailed::TimedOut, SendFailed::Unreachable] {
+            assert_eq!(next(Kind::Read, Tried::Failed(failed), Met::default()), Next::Detached);
         }
+        let broken = |broken| next(Kind::Read, Tried::Failed(SendFailed::Broken), Met { misdirected: 0, broken });
+        assert_eq!((broken(1), broken(2)), (Next::Again, Next::Detached));
         let misdirected = Tried::Answered(StatusCode::MISDIRECTED_REQUEST);
-        assert_eq!(next(Kind::Read, misdirected, 1), Next::FreshRing);
-        assert_eq!(next(Kind::Read, misdirected, limits::READ_MISDIRECTED_MAX), Next::Detached);
+        let after = |misdirected| Met { misdirected, broken: 0 };
+        assert_eq!(next(Kind::Read, misdirected, after(1)), Next::FreshRing);
+        assert_eq!(next(Kind::Read, misdirected, after(limits::READ_MISDIRECTED_MAX)), Next::Detached);
     }
 
     #[test]
     fn any_other_answer_is_the_clients() {
         for status in [200, 201, 204, 304, 404, 412, 413, 503, 504] {
             let status = StatusCode::from_u16(status).expect("status");
-            assert_eq!(next(Kind::Write, Tried::Answered(status), 0), Next::Answer);
-            assert_eq!(next(Kind::Read, Tried::Answered(status), 0), Next::Answer);
+            assert_eq!(next(Kind::Write, Tried::Answered(status), Met::default()), Next::Answer);
+            assert_eq!(next(Kind::Read, Tried::Answered(status), Met::default()), Next::Answer);
         }
     }
 }

@@ -92,6 +92,10 @@ impl Upstream {
                 Ok(response.map(|body| UpstreamBody::new(body, in_use)))
             }
             Ok(Err(failed)) => {
+                if failed == SendFailed::Broken {
+                    // What ended this connection may have ended the others; the next request gets a fresh one.
+                    self.close_idle();
+                }
                 self.doubt(failed == SendFailed::Unreachable);
                 Err(failed)
             }
@@ -154,6 +158,10 @@ impl Upstream {
         Some(last.sender)
     }
 
+    fn close_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Has the node probed until it answers; `at_once`: it is in doubt before the first probe.
     fn doubt(self: &Arc<Self>, at_once: bool) {
         if at_once {
@@ -197,7 +205,7 @@ async fn probe_until_well(upstream: std::sync::Weak<Upstream>) {
                 return;
             }
             // The connections of a dead process would only be found dead one by one.
-            upstream.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            upstream.close_idle();
         }
         tokio::time::sleep(limits::PROBE_EVERY).await;
     }
