@@ -15,7 +15,9 @@ const DEFAULT_FILTER: &str = "info,sqlx=warn";
 pub fn init(format: Option<LogFormat>) {
     let (filter, complaint) = filter(std::env::var("RUST_LOG").ok().as_deref());
     let format = format.unwrap_or(if std::io::stderr().is_terminal() { LogFormat::Pretty } else { LogFormat::Json });
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that nobody reads any more must not end the program: complaining about it on the same stderr would panic.
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     let installed = match format {
         LogFormat::Pretty => builder.with_ansi(std::io::stderr().is_terminal()).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
