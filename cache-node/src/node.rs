@@ -39,7 +39,10 @@ pub(crate) struct Node {
     /// Wakes the heartbeat when a statement said that this incarnation is no longer the node's.
     pub(crate) fenced: Notify,
     pub(crate) status: Status,
-    refreshing: tokio::sync::Mutex<()>,
+    /// Table reads begun so far: whoever asks before one begins may take its outcome.
+    refreshes: AtomicU64,
+    /// `None` while one is under way, and after one that was dropped half-way.
+    last_refresh: tokio::sync::Mutex<Option<Result<Refreshed, OriginError>>>,
 }
 
 /// What the health routes tell.
@@ -96,15 +99,30 @@ impl Node {
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
             fenced: Notify::new(),
             status: Status::default(),
-            refreshing: tokio::sync::Mutex::default(),
+            refreshes: AtomicU64::new(0),
+            last_refresh: tokio::sync::Mutex::default(),
             origin,
             config,
         }
     }
 
-    /// Table read (protocol T1). Callers that come while one runs wait for a later one of their own.
+    /// Table read (protocol T1). Callers that wait for one in progress share the next: after a flip every write of the
+    /// moved slots is fenced at the same time.
     pub(crate) async fn refresh_slots(&self) -> Result<Refreshed, OriginError> {
-        let _one_at_a_time = self.refreshing.lock().await;
+        let begun = self.refreshes.load(Ordering::Acquire);
+        let mut last = self.last_refresh.lock().await;
+        let begun_since = self.refreshes.load(Ordering::Acquire) != begun;
+        if let Some(outcome) = last.as_ref().filter(|_| begun_since) {
+            return outcome.clone();
+        }
+        self.refreshes.fetch_add(1, Ordering::AcqRel);
+        *last = None;
+        let outcome = self.read_table().await;
+        *last = Some(outcome.clone());
+        outcome
+    }
+
+    async fn read_table(&self) -> Result<Refreshed, OriginError> {
         let incarnation = self.status.incarnation();
         match self.origin.read_slots(&self.config.node_id, incarnation).await? {
             Some(rows) => {
@@ -112,7 +130,7 @@ impl Node {
                 Ok(Refreshed::Current)
             }
             None => {
-                // Before the first claim, or before `migrator init`, there is nothing to be fenced from.
+                // Before the first claim there is nothing to be fenced from.
                 if incarnation != Incarnation(0) {
                     self.fenced.notify_one();
                 }
