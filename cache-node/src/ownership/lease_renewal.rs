@@ -10,25 +10,22 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::node::Node;
 
-/// Runs until stopped.
+/// Runs until stopped. A statement on its way is waited for: a claim or heartbeat that lands after the release of the lease
+/// would keep the name from the next process for a whole lease.
 pub(crate) async fn run(node: Arc<Node>, stop: CancellationToken) {
-    let running = async {
-        loop {
-            claim(&node).await;
-            heartbeat_until_fenced(&node).await;
+    while !stop.is_cancelled() {
+        claim(&node, &stop).await;
+        heartbeat_until_fenced(&node, &stop).await;
+        if !stop.is_cancelled() {
             fence(&node);
         }
-    };
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = running => {}
     }
 }
 
-/// Returns once this process is the node.
-async fn claim(node: &Node) {
+/// Returns once this process is the node, or stopped.
+async fn claim(node: &Node, stop: &CancellationToken) {
     let mut said = None;
-    loop {
+    while !stop.is_cancelled() {
         let asked_at = Moment::now();
         let config = &node.config;
         let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, config.lease_ttl).await;
@@ -58,15 +55,20 @@ async fn claim(node: &Node) {
             tracing::warn!(node = %config.node_id, "waiting to become the node: {why}");
             said = Some(why);
         }
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }
 
-async fn heartbeat_until_fenced(node: &Node) {
+/// Returns once this process is no longer the node, or stopped.
+async fn heartbeat_until_fenced(node: &Node, stop: &CancellationToken) {
     let ttl = node.config.lease_ttl;
     let mut pause = ttl / 3;
     loop {
         tokio::select! {
+            () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
             // Somebody saw that this incarnation is over: ask at once.
             () = node.fenced.notified() => {}
