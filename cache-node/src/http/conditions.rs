@@ -13,23 +13,30 @@ pub(super) enum Tags {
     List(Vec<(Version, bool)>),
 }
 
-/// A header that is no list of entity tags.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct MalformedTags(pub(super) &'static str);
+/// Conditions that cannot be judged.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadCondition {
+    /// The header is no list of entity tags.
+    #[error("{0} is not a list of entity tags")]
+    NoTags(&'static str),
+    /// No statement of ours checks both.
+    #[error("a write has If-Match or If-None-Match, not both")]
+    Both,
+}
 
-fn tags(headers: &HeaderMap, name: header::HeaderName, shown: &'static str) -> Result<Option<Tags>, MalformedTags> {
+fn tags(headers: &HeaderMap, name: header::HeaderName, shown: &'static str) -> Result<Option<Tags>, BadCondition> {
     let mut list = Vec::new();
     let mut present = false;
     for line in headers.get_all(name) {
         present = true;
-        let line = line.to_str().map_err(|_| MalformedTags(shown))?.trim();
+        let line = line.to_str().map_err(|_| BadCondition::NoTags(shown))?.trim();
         if line == "*" {
             return Ok(Some(Tags::Any));
         }
         for tag in line.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
             let (weak, opaque) = tag.strip_prefix("W/").map_or((false, tag), |opaque| (true, opaque));
             let inner = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let inner = inner.filter(|inner| !inner.contains('"')).ok_or(MalformedTags(shown))?;
+            let inner = inner.filter(|inner| !inner.contains('"')).ok_or(BadCondition::NoTags(shown))?;
             if let Ok(version) = inner.parse::<i64>()
                 && version.to_string() == inner
             {
@@ -40,8 +47,8 @@ fn tags(headers: &HeaderMap, name: header::HeaderName, shown: &'static str) -> R
     Ok(present.then_some(Tags::List(list)))
 }
 
-/// What must hold for a write. Both headers at once are refused: no statement of ours checks both.
-pub(super) fn write_precondition(headers: &HeaderMap) -> Result<Precondition, MalformedTags> {
+/// What must hold for a write.
+pub(super) fn write_precondition(headers: &HeaderMap) -> Result<Precondition, BadCondition> {
     let if_match = tags(headers, header::IF_MATCH, "If-Match")?;
     let if_none_match = tags(headers, header::IF_NONE_MATCH, "If-None-Match")?;
     match (if_match, if_none_match) {
@@ -55,7 +62,7 @@ pub(super) fn write_precondition(headers: &HeaderMap) -> Result<Precondition, Ma
         (None, Some(Tags::List(list))) => {
             Ok(Precondition::IfNoneMatch(list.into_iter().map(|(version, _)| version).collect()))
         }
-        (Some(_), Some(_)) => Err(MalformedTags("If-Match together with If-None-Match")),
+        (Some(_), Some(_)) => Err(BadCondition::Both),
     }
 }
 
@@ -71,7 +78,7 @@ pub(super) enum ReadCondition {
 }
 
 /// Judges a read of an entry of this version; `None`: there is none.
-pub(super) fn read_condition(headers: &HeaderMap, version: Option<Version>) -> Result<ReadCondition, MalformedTags> {
+pub(super) fn read_condition(headers: &HeaderMap, version: Option<Version>) -> Result<ReadCondition, BadCondition> {
     match tags(headers, header::IF_MATCH, "If-Match")? {
         Some(Tags::Any) if version.is_none() => return Ok(ReadCondition::Failed),
         Some(Tags::List(list)) if !list.iter().any(|(tag, weak)| !weak && Some(*tag) == version) => {
@@ -119,6 +126,13 @@ mod tests {
         assert_eq!(strong, Ok(Precondition::IfMatch(vec![Version(7)])));
         assert_eq!(write_precondition(&headers(header::IF_MATCH, "*")), Ok(Precondition::IfExists));
         assert_eq!(write_precondition(&headers(header::IF_NONE_MATCH, "*")), Ok(Precondition::IfAbsent));
+    }
+
+    #[test]
+    fn a_write_with_both_conditions_is_refused_as_such() {
+        let mut both = headers(header::IF_MATCH, "\"7\"");
+        both.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+        assert_eq!(write_precondition(&both), Err(BadCondition::Both));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use wire::entries::{ENTRIES_PREFIX, decode_key};
 use wire::headers::{CACHE_STATUS, X_SHARDCACHE_DETACHED, X_USER_ID};
 
 use super::answer;
-use super::conditions::{MalformedTags, ReadCondition, read_condition, write_precondition};
+use super::conditions::{BadCondition, ReadCondition, read_condition, write_precondition};
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
@@ -45,7 +45,7 @@ async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<
     let read = read.map_err(|refused| Box::new(answer::read_refused(refused)))?;
     super::listing::count(node, &read);
     let version = read.content.as_ref().map(|entry| entry.version);
-    let judged = read_condition(headers, version).map_err(malformed)?;
+    let judged = read_condition(headers, version).map_err(bad_condition)?;
     let mut response = match (&read.content, judged) {
         (_, ReadCondition::Failed) => answer::problem(ProblemCode::PreconditionFailed, "If-Match does not hold"),
         (None, _) => answer::problem(ProblemCode::EntryNotFound, "the user has no entry of that key"),
@@ -58,7 +58,7 @@ async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<
 
 async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let name = name_of(&request)?;
-    let precondition = write_precondition(request.headers()).map_err(malformed)?;
+    let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     let content_type =
         stored_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_else(|| "application/octet-stream".into());
     let cache_control = stored_header(request.headers(), &header::CACHE_CONTROL)?;
@@ -70,7 +70,7 @@ async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Bo
 
 async fn delete(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let name = name_of(request)?;
-    let precondition = write_precondition(request.headers()).map_err(malformed)?;
+    let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     if !request.body().is_end_stream() {
         return Err(Box::new(answer::problem(ProblemCode::RequestInvalid, "a DELETE has no body")));
     }
@@ -122,8 +122,8 @@ fn stored_header(headers: &HeaderMap, name: &header::HeaderName) -> Result<Optio
     }
 }
 
-fn malformed(tags: MalformedTags) -> Refusal {
-    Box::new(answer::problem(ProblemCode::RequestInvalid, format!("{} is not a list of entity tags", tags.0)))
+fn bad_condition(bad: BadCondition) -> Refusal {
+    Box::new(answer::problem(ProblemCode::RequestInvalid, bad.to_string()))
 }
 
 /// A body that did not come whole; the connection is not used again.
