@@ -97,11 +97,8 @@ impl Gateway {
                     let silent = owner.as_ref().filter(|_| !matches!(tried, Tried::Answered(_)));
                     let answer = self.detached(request, silent, deadline).await;
                     // Nobody can read the origin now; an owner that was passed by on a doubt may still have the entry.
-                    if tried == Tried::NotAsked
-                        && answer.status() == StatusCode::SERVICE_UNAVAILABLE
-                        && let Some(answer) = self.ask_doubted(request, owner.as_ref(), deadline).await
-                    {
-                        return answer;
+                    if tried == Tried::NotAsked && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+                        return self.ask_doubted(request, owner.as_ref(), deadline).await.unwrap_or(answer);
                     }
                     return answer;
                 }

@@ -96,11 +96,11 @@ impl Upstream {
                     // What ended this connection may have ended the others; the next request gets a fresh one.
                     self.close_idle();
                 }
-                self.doubt(failed == SendFailed::Unreachable);
+                self.doubt();
                 Err(failed)
             }
             Err(_elapsed) => {
-                self.doubt(false);
+                self.doubt();
                 Err(SendFailed::TimedOut)
             }
         }
@@ -162,11 +162,8 @@ impl Upstream {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Has the node probed until it answers; `at_once`: it is in doubt before the first probe.
-    fn doubt(self: &Arc<Self>, at_once: bool) {
-        if at_once {
-            self.in_doubt.store(true, Ordering::Release);
-        }
+    /// Has the node probed until it answers: one failed request may be the fault of a busy moment, a failed probe counts.
+    fn doubt(self: &Arc<Self>) {
         if !self.probing.swap(true, Ordering::AcqRel) {
             tokio::spawn(probe_until_well(Arc::downgrade(self)));
         }

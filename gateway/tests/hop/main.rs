@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gateway::{Config, RunningGateway, start};
+use gateway::{Config, start};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use placement::{Epoch, Member, NodeId, Ring, Weight};
 use tokio::net::TcpListener;
@@ -26,7 +26,7 @@ const READYZ: &str = "GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r
 struct Cluster {
     gateway: SocketAddr,
     origin: Origin,
-    _running: RunningGateway,
+    _running: service::RunningServer,
     _stop: DropGuard,
     _directory: tempfile::TempDir,
 }
@@ -254,9 +254,21 @@ async fn requests_over_the_cap_of_a_slow_node_are_refused_while_the_others_wait(
     let cluster = Arc::new(Cluster::start(&[n1.address]).await);
     // Writes, for they wait for their node longer than a place in the queue is kept.
     let mut asked = JoinSet::new();
-    for _ in 0..CAP + 8 {
+    let ask = |asked: &mut JoinSet<String>| {
         let cluster = Arc::clone(&cluster);
         asked.spawn(async move { cluster.put().await });
+    };
+    let full = Instant::now() + Duration::from_secs(4);
+    for already in 0..CAP {
+        ask(&mut asked);
+        // One connection after the other: all at once, some would take longer to be made than they may.
+        while n1.seen().len() <= already {
+            assert!(Instant::now() < full, "only {already} of {CAP} requests reached the node");
+            tokio::task::yield_now().await;
+        }
+    }
+    for _ in 0..8 {
+        ask(&mut asked);
     }
     for _ in 0..8 {
         let refused = asked.join_next().await.expect("asked").expect("no panic");
