@@ -15,15 +15,15 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderValue, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
+use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::ProblemCode;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
 
 use crate::limits;
-use crate::metrics::{RequestLabels, Route};
 use crate::node::Node;
 
 /// The service of one node, cheap to clone.
@@ -68,7 +68,7 @@ impl App {
         let node = &self.node;
         let began = Instant::now();
         let request_id = service::request_id::of(request.headers());
-        let route = route_of(&request);
+        let route = Route::of(request.method(), request.uri().path());
         let mut response = match node.in_progress.try_acquire() {
             Err(_) => {
                 let why = "too many requests are in progress at this node";
@@ -82,12 +82,10 @@ impl App {
             },
         };
         answer::finish(&mut response, node, request_id);
-        let status = response.status().as_u16();
-        if status == ProblemCode::WrongOwner.status().as_u16() {
+        if response.status() == ProblemCode::WrongOwner.status() {
             node.metrics.wrong_owner.inc();
         }
-        node.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();
-        node.metrics.request_seconds.observe(began.elapsed().as_secs_f64());
+        node.metrics.requests.observe(route, response.status(), began.elapsed());
         response
     }
 
@@ -114,16 +112,4 @@ fn unread(request: Request<Incoming>, mut response: Response<Body>) -> Response<
 
 fn unauthorised() -> Response<Body> {
     answer::problem(ProblemCode::Unauthorized, "the cluster's bearer token is missing or wrong")
-}
-
-fn route_of<B>(request: &Request<B>) -> Route {
-    match (request.uri().path(), request.method()) {
-        (ENTRIES_LIST, _) => Route::list,
-        (ENTRIES_MGET, _) => Route::mget,
-        (_, &Method::GET) => Route::get,
-        (_, &Method::HEAD) => Route::head,
-        (_, &Method::PUT) => Route::put,
-        (_, &Method::DELETE) => Route::delete,
-        _ => Route::other,
-    }
 }

@@ -24,4 +24,4 @@ mod slots;
 mod write_path;
 
 pub use config::{Config, RedisUrl, RedisUrlInvalid};
-pub use running::{RunningNode, start};
+pub use running::start;

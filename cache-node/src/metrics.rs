@@ -4,16 +4,15 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
+use service::request_metrics::RequestMetrics;
 
 use placement::freshness::Bypass;
 
 /// All series of one node.
 pub(crate) struct Metrics {
     pub(crate) registry: Registry,
-    pub(crate) requests: Family<RequestLabels, Counter>,
-    pub(crate) request_seconds: Histogram,
+    pub(crate) requests: RequestMetrics,
     pub(crate) reads: Family<TierLabels, Counter>,
     pub(crate) bypasses: Family<BypassLabels, Counter>,
     pub(crate) origin_reads: Counter,
@@ -30,25 +29,6 @@ pub(crate) struct Metrics {
     pub(crate) l1_entries: Gauge,
     pub(crate) l1_bytes: Gauge,
     pub(crate) requests_in_progress: Gauge,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RequestLabels {
-    pub(crate) route: Route,
-    pub(crate) status: u16,
-}
-
-/// The routes of the data plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[allow(non_camel_case_types, reason = "label values as they appear")]
-pub(crate) enum Route {
-    get,
-    head,
-    put,
-    delete,
-    list,
-    mget,
-    other,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -113,11 +93,10 @@ pub(crate) enum WriteOutcome {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("shardcache_node");
         let mut metrics = Self {
-            registry: Registry::with_prefix("shardcache_node"),
-            requests: Family::default(),
-            // 50 µs to about 3.3 s.
-            request_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 17)),
+            requests: RequestMetrics::register(&mut registry),
+            registry,
             reads: Family::default(),
             bypasses: Family::default(),
             origin_reads: Counter::default(),
@@ -141,9 +120,6 @@ impl Metrics {
 
     fn register(&mut self) {
         let mut registry = std::mem::take(&mut self.registry);
-        registry.register("requests", "Data-plane requests by route and status", self.requests.clone());
-        let seconds = self.request_seconds.clone();
-        registry.register_with_unit("request_duration", "Time of data-plane requests", Unit::Seconds, seconds);
         registry.register("reads", "Reads by the tier that answered", self.reads.clone());
         registry.register("bypasses", "Reads that passed the caches by, by reason", self.bypasses.clone());
         registry.register("origin_reads", "Read statements sent to the database", self.origin_reads.clone());
@@ -161,13 +137,5 @@ impl Metrics {
         registry.register("l1_bytes", "Bytes in L1, overhead included", self.l1_bytes.clone());
         registry.register("requests_in_progress", "Requests in progress", self.requests_in_progress.clone());
         self.registry = registry;
-    }
-
-    /// The text of `/metrics`.
-    pub(crate) fn encode(&self) -> String {
-        let mut text = String::new();
-        // Writing to a String cannot fail.
-        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
-        text
     }
 }

@@ -1,13 +1,12 @@
 //! Starts a node's tasks and stops them in the right order.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use origin::Origin;
+use service::RunningServer;
 use service::listen::{ServeOptions, serve};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,36 +15,16 @@ use crate::http::App;
 use crate::node::Node;
 use crate::{ownership, renewals};
 
-/// A node that runs.
-#[derive(Debug)]
-pub struct RunningNode {
-    address: SocketAddr,
-    running: JoinHandle<()>,
-}
-
-impl RunningNode {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns when it has stopped: drained, and its lease released if every write had ended.
-    pub async fn stopped(self) -> anyhow::Result<()> {
-        Ok(self.running.await?)
-    }
-}
-
-/// Starts a node that runs until `stop`. Returns once it listens; it claims its name in the background.
+/// Starts a node that runs until `stop`: drained then, and its lease released if every write has ended. Returns once it
+/// listens; it claims its name in the background.
 pub async fn start(
     config: Config,
     origin: Origin,
     listener: TcpListener,
     stop: CancellationToken,
-) -> anyhow::Result<RunningNode> {
-    let address = listener.local_addr()?;
+) -> anyhow::Result<RunningServer> {
     let node = Arc::new(Node::new(config, origin));
-    let running = tokio::spawn(run(node, listener, stop));
-    Ok(RunningNode { address, running })
+    RunningServer::start(listener, |listener| run(node, listener, stop))
 }
 
 async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {

@@ -1,16 +1,15 @@
 //! The gateway as a whole: its settings, its ring, its start and stop.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use origin::Origin;
+use service::RunningServer;
 use service::listen::{ServeOptions, serve};
 use service::settings::ClusterToken;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::follow_ring::RingFollower;
@@ -52,42 +51,27 @@ pub(crate) struct Gateway {
     pub(crate) draining: AtomicBool,
 }
 
-/// A gateway that runs.
-#[derive(Debug)]
-pub struct RunningGateway {
-    address: SocketAddr,
-    running: JoinHandle<()>,
-}
-
-impl RunningGateway {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns when it has stopped and every request has been answered or cut off.
-    pub async fn stopped(self) -> anyhow::Result<()> {
-        Ok(self.running.await?)
-    }
-}
-
 /// Starts a gateway that runs until `stop`. Returns once it listens; it learns the ring in the background.
 pub async fn start(
     config: Config,
     origin: Origin,
     listener: TcpListener,
     stop: CancellationToken,
-) -> anyhow::Result<RunningGateway> {
-    let address = listener.local_addr()?;
-    let gateway = Arc::new(Gateway {
-        config,
-        ring: Arc::new(RingFollower::new(origin)),
-        metrics: Metrics::new(),
-        in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
-        draining: AtomicBool::new(false),
-    });
-    let running = tokio::spawn(run(gateway, listener, stop));
-    Ok(RunningGateway { address, running })
+) -> anyhow::Result<RunningServer> {
+    let gateway = Arc::new(Gateway::new(config, origin));
+    RunningServer::start(listener, |listener| run(gateway, listener, stop))
+}
+
+impl Gateway {
+    fn new(config: Config, origin: Origin) -> Self {
+        Self {
+            config,
+            ring: Arc::new(RingFollower::new(origin)),
+            metrics: Metrics::new(),
+            in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
+            draining: AtomicBool::new(false),
+        }
+    }
 }
 
 async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationToken) {

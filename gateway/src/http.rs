@@ -17,6 +17,7 @@ use hyper::body::{Body as _, Incoming};
 use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
 use service::listen::PeerAddress;
+use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX, decode_key};
@@ -26,7 +27,6 @@ use wire::{Problem, ProblemCode};
 use crate::forward::{Forwarded, passed_on};
 use crate::gateway::Gateway;
 use crate::limits;
-use crate::metrics::{RequestLabels, Route};
 use crate::retry::Kind;
 use crate::route_user::user_of;
 
@@ -77,7 +77,7 @@ impl App {
     async fn data_plane(&self, request: Request<Incoming>, request_id: &HeaderValue) -> Response<Body> {
         let began = Instant::now();
         let gateway = &self.gateway;
-        let route = route_of(&request);
+        let route = Route::of(request.method(), request.uri().path());
         let mut response = match gateway.in_progress.try_acquire() {
             Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
             Ok(_permit) => match self.checked(request, route, request_id).await {
@@ -87,9 +87,7 @@ impl App {
         };
         // A node's answer has the epoch that the node holds; one of our own has ours.
         response.headers_mut().entry(X_RING_EPOCH).or_insert_with(|| HeaderValue::from(gateway.ring.view().epoch().0));
-        let status = response.status().as_u16();
-        gateway.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();
-        gateway.metrics.request_seconds.observe(began.elapsed().as_secs_f64());
+        gateway.metrics.requests.observe(route, response.status(), began.elapsed());
         response
     }
 
@@ -136,18 +134,6 @@ impl App {
             return Err(Problem::new(ProblemCode::RequestInvalid, "this request has no body"));
         }
         Ok(user)
-    }
-}
-
-fn route_of(request: &Request<Incoming>) -> Route {
-    match (request.uri().path(), request.method()) {
-        (ENTRIES_LIST, _) => Route::list,
-        (ENTRIES_MGET, _) => Route::mget,
-        (_, &Method::GET) => Route::get,
-        (_, &Method::HEAD) => Route::head,
-        (_, &Method::PUT) => Route::put,
-        (_, &Method::DELETE) => Route::delete,
-        _ => Route::other,
     }
 }
 

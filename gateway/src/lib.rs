@@ -11,5 +11,5 @@ mod ring_view;
 mod route_user;
 mod upstream;
 
-pub use gateway::{Config, RunningGateway, start};
+pub use gateway::{Config, start};
 pub use route_user::Keyless;

@@ -64,27 +64,13 @@ fn main() -> ExitCode {
     if let Some(Command::Healthcheck { listen }) = args.command {
         return service::healthcheck::run(listen);
     }
-    service::logging::init(args.settings.log_format);
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return failed(&error.into()),
-    };
-    match runtime.block_on(run(args.settings)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
-}
-
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("gateway: {error:#}");
-    ExitCode::FAILURE
+    let log_format = args.settings.log_format;
+    service::program::run("gateway", log_format, run(args.settings))
 }
 
 async fn run(settings: Settings) -> anyhow::Result<()> {
     let stop = service::stop::on_signals();
-    let listener = tokio::net::TcpListener::bind(settings.listen)
-        .await
-        .map_err(|error| anyhow::anyhow!("cannot listen at {}: {error}", settings.listen))?;
+    let listener = service::listen::bind(settings.listen).await?;
     let options = OpenOptions { max_connections: DATABASE_CONNECTIONS, ..OpenOptions::default() };
     let origin = Origin::open(&settings.database_url, options)?;
     tokio::select! {

@@ -5,6 +5,11 @@ pub mod healthcheck;
 pub mod listen;
 pub mod logging;
 pub mod open_files;
+pub mod program;
 pub mod request_id;
+pub mod request_metrics;
+pub mod running;
 pub mod settings;
 pub mod stop;
+
+pub use running::RunningServer;

@@ -8,6 +8,7 @@ mod pace;
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,16 @@ impl Default for ServeOptions {
     fn default() -> Self {
         Self { drain_timeout: Duration::from_secs(10), max_connections: 10_000, pace: PaceLimits::default() }
     }
+}
+
+/// Binds a listener; the error says what to do about it.
+pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            anyhow::anyhow!("{address} is in use by another program: stop it, or choose another address with --listen")
+        }
+        _ => anyhow::anyhow!("cannot listen at {address}: {error}"),
+    })
 }
 
 /// Serves until `stop`, then stops accepting, closes idle connections, lets requests in flight finish for

@@ -6,10 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
-use cache_node::RunningNode;
-use gateway::RunningGateway;
 use origin::{NodeRow, OpenOptions, Origin};
 use placement::{Epoch, NodeId};
+use service::RunningServer;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +36,7 @@ pub struct Running {
     /// The ring's members at the start, also those of other processes.
     pub members: Vec<NodeId>,
     origin: Origin,
-    running_gateway: RunningGateway,
+    running_gateway: RunningServer,
     running_nodes: RunningNodes,
 }
 
@@ -52,14 +51,14 @@ pub struct StartedNode {
 
 /// The nodes, and what stops them: not the signal itself, for the gateway drains first.
 struct RunningNodes {
-    nodes: Vec<RunningNode>,
+    nodes: Vec<RunningServer>,
     stop: CancellationToken,
 }
 
 /// Starts everything and returns once a read gets through the gateway. `stop` makes [`Running::stopped`] drain; while
 /// starting it makes this fail, with all that was started stopped again.
 pub async fn start(config: Config, stop: CancellationToken) -> anyhow::Result<Running> {
-    let listener = listen(config.listen).await?;
+    let listener = service::listen::bind(config.listen).await?;
     let gateway_address = listener.local_addr().context("the gateway's address")?;
     let database = config.database();
     create_parent(&database).with_context(|| format!("cannot create the directory {}", config.data_dir.display()))?;
@@ -127,15 +126,6 @@ impl RunningNodes {
     }
 }
 
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            anyhow::anyhow!("{address} is in use by another program: stop it, or choose another address with --listen")
-        }
-        _ => anyhow::anyhow!("cannot listen at {address}: {error}"),
-    })
-}
-
 /// Our nodes 1 to `wanted`, and every further member of an existing ring that is named as ours are and that nobody runs.
 async fn nodes_to_start(origin: &Origin, wanted: u16) -> anyhow::Result<Vec<NodeId>> {
     let members = origin.ring_state().await?.map(|ring| ring.members).unwrap_or_default();
@@ -178,7 +168,7 @@ async fn start_node(
     origin: &Origin,
     id: &NodeId,
     stop: CancellationToken,
-) -> anyhow::Result<RunningNode> {
+) -> anyhow::Result<RunningServer> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let advertise = listener.local_addr()?.to_string();
     let node = cache_node::Config {
@@ -195,7 +185,7 @@ async fn start_gateway(
     origin: &Origin,
     listener: TcpListener,
     stop: CancellationToken,
-) -> anyhow::Result<RunningGateway> {
+) -> anyhow::Result<RunningServer> {
     let gateway_config = gateway::Config { cluster_token: config.cluster_token.clone(), ..gateway::Config::default() };
     let gateway = gateway::start(gateway_config, origin.clone(), listener, stop).await?;
     let address = gateway.address();

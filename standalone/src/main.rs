@@ -24,17 +24,8 @@ struct Args {
 
 fn main() -> ExitCode {
     let args: Args = service::settings::parse_args();
-    service::logging::init(args.config.log_format);
-    let outcome = tokio::runtime::Runtime::new()
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(run(args.config)));
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("shardcache: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let log_format = args.config.log_format;
+    service::program::run("shardcache", log_format, run(args.config))
 }
 
 async fn run(config: Config) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::{StatusCode, header};
 use serde::Serialize;
+use service::request_metrics::{METRICS_TEXT, encode};
 
 use super::is_draining;
 use crate::clock::Moment;
@@ -83,5 +84,5 @@ pub(super) async fn metrics(State(node): State<Arc<Node>>) -> impl IntoResponse 
     gauges.l1_bytes.set(bytes as i64);
     let in_progress = crate::limits::REQUESTS_IN_PROGRESS_MAX - node.in_progress.available_permits();
     gauges.requests_in_progress.set(in_progress as i64);
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], node.metrics.encode())
+    ([(header::CONTENT_TYPE, METRICS_TEXT)], encode(&node.metrics.registry))
 }

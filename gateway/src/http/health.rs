@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::{StatusCode, header};
 use serde::Serialize;
+use service::request_metrics::{METRICS_TEXT, encode};
 
 use crate::gateway::Gateway;
 
@@ -55,5 +56,5 @@ pub(super) async fn readyz(State(gateway): State<Arc<Gateway>>) -> impl IntoResp
 /// Prometheus text.
 pub(super) async fn metrics(State(gateway): State<Arc<Gateway>>) -> impl IntoResponse {
     gateway.metrics.epoch.set(gateway.ring.view().epoch().0 as i64);
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], gateway.metrics.encode())
+    ([(header::CONTENT_TYPE, METRICS_TEXT)], encode(&gateway.metrics.registry))
 }
