@@ -244,6 +244,29 @@ async fn a_fenced_node_owns_nothing_and_serves_nothing_it_remembered() {
     assert_eq!(node.slots.owned(), 0);
 }
 
+#[tokio::test]
+async fn table_reads_asked_for_while_one_runs_are_one() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let before = node.refreshes();
+    let asked = futures_util::future::join_all((0..50).map(|_| node.refresh_slots())).await;
+    assert!(asked.iter().all(|outcome| *outcome == Ok(Refreshed::Current)));
+    // The one that ran, and one for all who came after it had begun.
+    assert_eq!(node.refreshes() - before, 2);
+}
+
+#[tokio::test]
+async fn a_table_read_dropped_half_way_leaves_no_outcome_to_share() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let mut dropped = Box::pin(node.refresh_slots());
+    assert!(futures_util::poll!(dropped.as_mut()).is_pending());
+    let mut waiting = Box::pin(node.refresh_slots());
+    assert!(futures_util::poll!(waiting.as_mut()).is_pending());
+    drop(dropped);
+    assert_eq!(waiting.await, Ok(Refreshed::Current));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_lease_reads_go_to_the_origin() {
     let fixture = fixture().await;

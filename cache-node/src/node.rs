@@ -122,6 +122,11 @@ impl Node {
         outcome
     }
 
+    #[cfg(test)]
+    pub(crate) fn refreshes(&self) -> u64 {
+        self.refreshes.load(Ordering::Acquire)
+    }
+
     async fn read_table(&self) -> Result<Refreshed, OriginError> {
         let incarnation = self.status.incarnation();
         match self.origin.read_slots(&self.config.node_id, incarnation).await? {
