@@ -55,16 +55,24 @@ pub async fn read_limited(mut body: Incoming, limit: u64, deadline: Duration) ->
             Err(BodyError::TooLarge)
         }
         Ok(result) => result,
-        Err(_elapsed) => Err(BodyError::Timeout),
+        Err(_elapsed) => {
+            tokio::spawn(discard(body));
+            Err(BodyError::Timeout)
+        }
     }
 }
 
 /// Refuses a body unread, before an answer with `Connection: close`.
 ///
-/// A client that waits for "100 Continue" will send nothing and its connection is closed with the answer; what any other
-/// client sends is discarded in the background.
+/// What the client still sends is discarded in the background: also that of one that announced to wait for "100 Continue",
+/// for not all that say so do.
 pub fn refuse(request_headers: &HeaderMap, body: Incoming) {
-    if !body.is_end_stream() && !request_headers.contains_key(header::EXPECT) {
+    if body.is_end_stream() {
+        return;
+    }
+    if request_headers.contains_key(header::EXPECT) {
+        tokio::spawn(discard_after_delay(body));
+    } else {
         tokio::spawn(discard(body));
     }
 }

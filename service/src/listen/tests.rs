@@ -1,70 +1,113 @@
-//! The listener against raw clients: slow ones, stuck ones, large ones, and a stop in the middle of it all.
+//! The listener against raw clients: slow ones, stuck ones, too many, and a stop in the middle of it all.
+
+mod bodies;
+mod stopping;
 
 use std::net::SocketAddr;
 
 use axum::body::Body as AnyBody;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::body::read_limited;
+use crate::body::{BodyError, read_limited, refuse};
 
-const SOON: Duration = Duration::from_secs(10);
+/// Bounds a wait for what must happen; never waited out by a test that passes.
+const SOON: Duration = Duration::from_secs(20);
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(3600);
+/// The largest body that `/put` takes.
+const BODY_LIMIT: u64 = 1000;
+const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+const GET_WAIT: &str = "GET /wait HTTP/1.1\r\nhost: x\r\n\r\n";
+const GET_LARGE: &str = "GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
 
 struct Server {
     address: SocketAddr,
     stop: CancellationToken,
     serving: JoinHandle<()>,
-    /// `/wait` answers once a permit is here.
-    go_on: Arc<Semaphore>,
+    gate: Arc<Gate>,
 }
 
-async fn server(options: ServeOptions) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-    let address = listener.local_addr().expect("address");
-    let stop = CancellationToken::new();
-    let go_on = Arc::new(Semaphore::new(0));
-    let gate = Arc::clone(&go_on);
-    let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let gate = Arc::clone(&gate);
-        async move { Ok::<_, Infallible>(answer(request, &gate).await) }
-    });
-    let serving = tokio::spawn(serve(listener, handler, options, stop.clone()));
-    Server { address, stop, serving, go_on }
+/// Where requests of `/wait` are held.
+struct Gate {
+    /// One permit for each request that has come.
+    arrived: Semaphore,
+    /// One permit for each that may be answered.
+    go_on: Semaphore,
 }
 
-async fn answer(request: Request<Incoming>, gate: &Semaphore) -> Response<AnyBody> {
-    let mut response = Response::new(AnyBody::from("ok"));
+impl Server {
+    async fn start(options: ServeOptions) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let address = listener.local_addr().expect("address");
+        let stop = CancellationToken::new();
+        let gate = Arc::new(Gate { arrived: Semaphore::new(0), go_on: Semaphore::new(0) });
+        let held = Arc::clone(&gate);
+        let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let gate = Arc::clone(&held);
+            async move { Ok::<_, Infallible>(answer(request, &gate).await) }
+        });
+        let serving = tokio::spawn(serve(listener, handler, options, stop.clone()));
+        Self { address, stop, serving, gate }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("connect")
+    }
+
+    async fn request_has_come(&self) {
+        timeout(SOON, self.gate.arrived.acquire()).await.expect("in time").expect("open").forget();
+    }
+
+    async fn has_stopped(self) {
+        timeout(SOON, self.serving).await.expect("stopped in time").expect("no panic");
+    }
+}
+
+async fn answer(request: Request<Incoming>, gate: &Gate) -> Response<AnyBody> {
     match request.uri().path() {
         "/panic" => panic!("a test asked for it"),
-        "/wait" => gate.acquire().await.expect("open").forget(),
-        "/large" => *response.body_mut() = AnyBody::from(vec![b'x'; 64 << 20]),
-        "/put" => match read_limited(request.into_body(), 1000, SOON).await {
-            Ok(body) => *response.body_mut() = AnyBody::from(body.len().to_string()),
-            Err(_) => {
-                *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
-                response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
-            }
-        },
-        _ => {}
+        "/wait" => {
+            gate.arrived.add_permits(1);
+            gate.go_on.acquire().await.expect("open").forget();
+            Response::new("ok".into())
+        }
+        "/large" => Response::new(vec![b'x'; 64 << 20].into()),
+        "/put" => put(request, SOON).await,
+        "/put-soon" => put(request, Duration::from_millis(200)).await,
+        "/refused" => {
+            let (head, body) = request.into_parts();
+            refuse(&head.headers, body);
+            closing(StatusCode::UNAUTHORIZED)
+        }
+        _ => Response::new("ok".into()),
     }
+}
+
+async fn put(request: Request<Incoming>, deadline: Duration) -> Response<AnyBody> {
+    match read_limited(request.into_body(), BODY_LIMIT, deadline).await {
+        Ok(body) => Response::new(format!("{} bytes: ok", body.len()).into()),
+        Err(BodyError::TooLarge) => closing(StatusCode::PAYLOAD_TOO_LARGE),
+        Err(BodyError::Timeout) => closing(StatusCode::REQUEST_TIMEOUT),
+        Err(BodyError::Broken) => closing(StatusCode::BAD_REQUEST),
+    }
+}
+
+fn closing(status: StatusCode) -> Response<AnyBody> {
+    let mut response = Response::new(AnyBody::empty());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-fn short() -> ServeOptions {
-    let pace = PaceLimits {
-        head: Duration::from_millis(200),
-        idle: Duration::from_millis(400),
-        stuck_reader: Duration::from_millis(300),
-    };
-    ServeOptions { drain_timeout: Duration::from_millis(500), pace, ..ServeOptions::default() }
-}
-
-async fn connect(server: &Server) -> TcpStream {
-    TcpStream::connect(server.address).await.expect("connect")
+/// No limit that a test could meet by chance.
+fn patient() -> ServeOptions {
+    let pace = PaceLimits { head: NEVER, idle: NEVER, stuck_reader: NEVER };
+    ServeOptions { drain_timeout: NEVER, pace, ..ServeOptions::default() }
 }
 
 async fn send(stream: &mut TcpStream, text: &str) {
@@ -84,14 +127,12 @@ async fn to_the_end(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&read).into_owned()
 }
 
-/// One answer with a body of `ok`.
-async fn one_answer(stream: &mut TcpStream) -> String {
+/// What comes up to and with `end`.
+async fn up_to(stream: &mut TcpStream, end: &str) -> String {
     let mut read = String::new();
     let reading = async {
-        while !read.ends_with("ok") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).await.expect("an answer");
-            read.push(char::from(byte[0]));
+        while !read.ends_with(end) {
+            read.push(char::from(stream.read_u8().await.expect("more of the answer")));
         }
     };
     timeout(SOON, reading).await.expect("answered in time");
@@ -99,109 +140,90 @@ async fn one_answer(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn a_dribbled_head_and_an_idle_connection_are_closed() {
-    let server = server(short()).await;
-    let mut dribbling = connect(&server).await;
-    let mut idle = connect(&server).await;
-    send(&mut dribbling, "GET / HT").await;
-    assert_eq!(to_the_end(&mut dribbling).await, "");
-    send(&mut idle, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+async fn a_dribbled_head_is_cut_off() {
+    let mut options = patient();
+    options.pace.head = Duration::from_millis(200);
+    let server = Server::start(options).await;
+    let mut slow = server.connect().await;
+    send(&mut slow, "GET / HTTP/1.1\r\nhost: ").await;
+    let dribbling = async {
+        let mut byte = [0];
+        loop {
+            match timeout(Duration::from_millis(10), slow.read(&mut byte)).await {
+                Ok(Ok(1..)) => panic!("half a head is no request"),
+                Ok(_closed) => return,
+                Err(_elapsed) if slow.write_all(b"a").await.is_err() => return,
+                Err(_elapsed) => {}
+            }
+        }
+    };
+    timeout(SOON, dribbling).await.expect("closed in time");
+}
+
+#[tokio::test]
+async fn a_connection_without_requests_is_closed_before_and_after_its_first() {
+    let mut options = patient();
+    options.pace.idle = Duration::from_millis(200);
+    let server = Server::start(options).await;
+    let mut silent = server.connect().await;
+    let mut idle = server.connect().await;
+    send(&mut idle, GET).await;
     assert!(to_the_end(&mut idle).await.ends_with("ok"));
+    assert_eq!(to_the_end(&mut silent).await, "");
 }
 
 #[tokio::test]
-async fn a_reader_that_takes_nothing_is_cut_off_and_does_not_hold_a_stop_up() {
-    let server = server(short()).await;
-    let mut stuck = connect(&server).await;
-    send(&mut stuck, "GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let mut byte = [0];
-    stuck.read_exact(&mut byte).await.expect("it has begun");
-    server.stop.cancel();
-    timeout(SOON, server.serving).await.expect("stopped in time").expect("no panic");
+async fn a_handler_that_takes_long_is_not_a_slow_peer() {
+    let short = Duration::from_millis(50);
+    let pace = PaceLimits { head: short, idle: short, stuck_reader: short };
+    let server = Server::start(ServeOptions { pace, ..patient() }).await;
+    let mut waiting = server.connect().await;
+    send(&mut waiting, GET_WAIT).await;
+    server.request_has_come().await;
+    let early = timeout(Duration::from_millis(300), waiting.readable()).await;
+    assert!(early.is_err(), "neither answered nor closed");
+    server.gate.go_on.add_permits(1);
+    assert!(up_to(&mut waiting, "ok").await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
-async fn a_request_in_flight_is_answered_during_a_stop_and_idle_connections_are_closed_at_once() {
-    let server = server(ServeOptions::default()).await;
-    let mut idle = connect(&server).await;
-    send(&mut idle, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    one_answer(&mut idle).await;
-    let mut busy = connect(&server).await;
-    send(&mut busy, "GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    // A second answer on another connection shows that the first request has been read.
-    let mut other = connect(&server).await;
-    send(&mut other, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    one_answer(&mut other).await;
-    server.stop.cancel();
-    assert_eq!(to_the_end(&mut idle).await, "");
-    server.go_on.add_permits(1);
-    let answer = to_the_end(&mut busy).await.to_lowercase();
-    assert!(answer.contains("connection: close") && answer.ends_with("ok"), "{answer}");
-    timeout(SOON, server.serving).await.expect("stopped in time").expect("no panic");
+async fn a_reader_that_takes_nothing_is_cut_off_and_its_place_is_free() {
+    let mut options = ServeOptions { max_connections: 1, ..patient() };
+    options.pace.stuck_reader = Duration::from_millis(200);
+    let server = Server::start(options).await;
+    let mut stuck = server.connect().await;
+    send(&mut stuck, GET_LARGE).await;
+    up_to(&mut stuck, "\r\n\r\n").await;
+    let mut next = server.connect().await;
+    send(&mut next, GET).await;
+    assert!(up_to(&mut next, "ok").await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
-async fn a_panic_closes_its_own_connection_only() {
-    let server = server(ServeOptions::default()).await;
-    let mut other = connect(&server).await;
-    let mut panicking = connect(&server).await;
-    send(&mut panicking, "GET /panic HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!(to_the_end(&mut panicking).await, "");
-    send(&mut other, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert!(one_answer(&mut other).await.starts_with("HTTP/1.1 200"));
+async fn a_panic_closes_its_own_connection_only_and_its_place_is_free() {
+    let server = Server::start(ServeOptions { max_connections: 2, ..patient() }).await;
+    let mut other = server.connect().await;
+    send(&mut other, GET).await;
+    up_to(&mut other, "ok").await;
+    for _ in 0..3 {
+        let mut panicking = server.connect().await;
+        send(&mut panicking, "GET /panic HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert_eq!(to_the_end(&mut panicking).await, "");
+    }
+    send(&mut other, GET).await;
+    assert!(up_to(&mut other, "ok").await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
 async fn connections_over_the_cap_wait_for_a_place() {
-    let server = server(ServeOptions { max_connections: 1, ..ServeOptions::default() }).await;
-    let mut first = connect(&server).await;
-    send(&mut first, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    one_answer(&mut first).await;
-    let mut second = connect(&server).await;
-    send(&mut second, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let server = Server::start(ServeOptions { max_connections: 1, ..patient() }).await;
+    let mut first = server.connect().await;
+    send(&mut first, GET).await;
+    up_to(&mut first, "ok").await;
+    let mut second = server.connect().await;
+    send(&mut second, GET).await;
     let early = timeout(Duration::from_millis(100), second.readable()).await;
     assert!(early.is_err(), "no place yet");
     drop(first);
-    assert!(one_answer(&mut second).await.starts_with("HTTP/1.1 200"));
-}
-
-#[tokio::test]
-async fn a_client_that_asks_first_is_told_to_go_on_or_refused_without() {
-    let server = server(ServeOptions::default()).await;
-    let mut asking = connect(&server).await;
-    send(&mut asking, "PUT /put HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n").await;
-    let mut go_on = [0; 25];
-    timeout(SOON, asking.read_exact(&mut go_on)).await.expect("in time").expect("an answer");
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
-    send(&mut asking, "abc").await;
-    let mut refused = connect(&server).await;
-    send(&mut refused, "PUT /put HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3000\r\n\r\n").await;
-    assert!(to_the_end(&mut refused).await.starts_with("HTTP/1.1 413"));
-}
-
-#[tokio::test]
-async fn a_client_that_sends_far_too_much_can_read_why_it_was_refused() {
-    let server = server(ServeOptions::default()).await;
-    let chunk = format!("{:x}\r\n{}\r\n", 65536, "y".repeat(65536));
-    for head in ["content-length: 20971520", "transfer-encoding: chunked"] {
-        let mut large = connect(&server).await;
-        send(&mut large, &format!("PUT /put HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n")).await;
-        let (mut reading, mut writing) = large.split();
-        let body = if head.starts_with("content") { "y".repeat(65536) } else { chunk.clone() };
-        let sending = async {
-            // Ends early if the server has had enough.
-            for _ in 0..320 {
-                if writing.write_all(body.as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-        };
-        let answered = async {
-            let mut status = [0; 12];
-            reading.read_exact(&mut status).await.expect("an answer");
-            String::from_utf8_lossy(&status).into_owned()
-        };
-        let (_, status) = timeout(SOON, async { tokio::join!(sending, answered) }).await.expect("in time");
-        assert_eq!(status, "HTTP/1.1 413", "{head}");
-    }
+    assert!(up_to(&mut second, "ok").await.starts_with("HTTP/1.1 200"));
 }

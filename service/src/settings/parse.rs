@@ -1,10 +1,10 @@
 //! From command line and environment to settings: one clear line when something is wrong, and never a secret in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgMatches, Command, Parser};
+use clap::{Arg, Command, Parser};
 
 /// Exit code of a start that its settings stop.
 const USAGE_EXIT_CODE: i32 = 2;
@@ -36,15 +36,18 @@ const VARIABLES: [&str; 16] = [
 /// A bad one ends the process with exit code 2 and one line on stderr; `--help` and `--version` print and exit 0. Unknown
 /// `SHARDCACHE_*` variables get a warning.
 pub fn parse_args<T: Parser>() -> T {
-    let command = prepared(T::command());
-    match command.clone().try_get_matches().and_then(|matches| from_matches(&matches)) {
+    let known = built(without_env_values(T::command()));
+    let is_empty = |variable: &OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+    let effective = without_empty_variables(known.clone(), &is_empty);
+    match effective.try_get_matches().and_then(|matches| T::from_arg_matches(&matches)) {
         Ok(settings) => {
-            warn_unknown_variables(&command);
+            warn_unknown_variables(&known);
             settings
         }
-        Err(error) if is_help(error.kind()) => error.exit(),
+        // Again by the command that still knows the empty variables, so that they are in the help too.
+        Err(error) if is_help(error.kind()) => known.try_get_matches().err().unwrap_or(error).exit(),
         Err(error) => {
-            eprintln!("{}", complaint(&command, &error));
+            eprintln!("{}", complaint(&known, &error));
             std::process::exit(USAGE_EXIT_CODE);
         }
     }
@@ -57,10 +60,6 @@ pub fn warn_unknown_variables(known: &Command) {
     }
 }
 
-fn from_matches<T: Parser>(matches: &ArgMatches) -> Result<T, clap::Error> {
-    T::from_arg_matches(matches)
-}
-
 fn is_help(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -69,15 +68,13 @@ fn is_help(kind: ErrorKind) -> bool {
 }
 
 /// Built, so that its arguments can be named in a complaint.
-fn prepared(command: Command) -> Command {
-    let is_empty = |variable: &std::ffi::OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
-    let mut command = without_empty_variables(without_env_values(command), &is_empty);
+fn built(mut command: Command) -> Command {
     command.build();
     command
 }
 
 /// A variable set to nothing counts as unset: that is how compose files and shells pass on what they have not got.
-fn without_empty_variables(command: Command, is_empty: &impl Fn(&std::ffi::OsStr) -> bool) -> Command {
+fn without_empty_variables(command: Command, is_empty: &impl Fn(&OsStr) -> bool) -> Command {
     command
         .mut_args(|arg| if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg })
         .mut_subcommands(|command| without_empty_variables(command, is_empty))
@@ -131,6 +128,11 @@ fn complaint(command: &Command, error: &clap::Error) -> String {
                 .collect();
             format!("error: {} must be set", names.join(", "))
         }
+        // clap does not say which one it was; an argument of the command line has no name that could be told.
+        ErrorKind::InvalidUtf8 => match args.iter().find(|arg| arg.get_env().is_some_and(is_not_text)) {
+            Some(arg) => format!("error: {}: the value is not UTF-8", name_of(arg)),
+            None => "error: an argument is not UTF-8".to_owned(),
+        },
         _ => without_addresses(error.to_string().lines().next().unwrap_or("error: bad arguments")),
     }
 }
@@ -142,6 +144,10 @@ fn name_of(arg: &Arg) -> String {
         Some(variable) => format!("{} ({flag})", variable.to_string_lossy()),
         None => flag,
     }
+}
+
+fn is_not_text(variable: &OsStr) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value.to_str().is_none())
 }
 
 fn is_secret(arg: &Arg) -> bool {
@@ -188,7 +194,7 @@ fn context(error: &clap::Error, kind: ContextKind) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, FromArgMatches};
 
     use super::*;
     use crate::settings::{ByteSize, ClusterToken, LogFormat};
@@ -222,10 +228,10 @@ mod tests {
     }
 
     fn complaint_of(args: &[&str]) -> String {
-        let command = prepared(Sample::command());
+        let command = built(Sample::command());
         let args = std::iter::once("sample").chain(args.iter().copied());
         let error =
-            command.clone().try_get_matches_from(args).and_then(|m| from_matches::<Sample>(&m)).expect_err("bad");
+            command.clone().try_get_matches_from(args).and_then(|m| Sample::from_arg_matches(&m)).expect_err("bad");
         complaint(&command, &error)
     }
 

@@ -1,0 +1,69 @@
+//! A stop: what is in flight is answered, what is idle is closed, and nobody holds it up for longer than allowed.
+
+use super::*;
+
+#[tokio::test]
+async fn idle_connections_are_closed_at_once_by_a_stop() {
+    let server = Server::start(patient()).await;
+    let mut idle = server.connect().await;
+    send(&mut idle, GET).await;
+    up_to(&mut idle, "ok").await;
+    let mut silent = server.connect().await;
+    // The listener takes connections in turn, so that an answer to a later one shows that the silent one was taken.
+    let mut later = server.connect().await;
+    send(&mut later, GET).await;
+    up_to(&mut later, "ok").await;
+    server.stop.cancel();
+    assert_eq!(to_the_end(&mut idle).await, "");
+    assert_eq!(to_the_end(&mut silent).await, "");
+    server.has_stopped().await;
+}
+
+#[tokio::test]
+async fn a_request_in_flight_is_answered_during_a_stop_and_its_connection_closed() {
+    let server = Server::start(patient()).await;
+    let mut busy = server.connect().await;
+    send(&mut busy, GET_WAIT).await;
+    server.request_has_come().await;
+    server.stop.cancel();
+    let refused = async {
+        while TcpStream::connect(server.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, refused).await.expect("no new connections");
+    server.gate.go_on.add_permits(1);
+    let answer = to_the_end(&mut busy).await.to_lowercase();
+    assert!(answer.contains("\r\nconnection: close\r\n") && answer.ends_with("ok"), "{answer}");
+    server.has_stopped().await;
+}
+
+#[tokio::test]
+async fn a_body_on_its_way_is_taken_and_answered_during_a_stop() {
+    let server = Server::start(patient()).await;
+    let mut busy = server.connect().await;
+    send(&mut busy, "PUT /put HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 6\r\n\r\n").await;
+    // Shows that the handler has begun.
+    up_to(&mut busy, "100 Continue\r\n\r\n").await;
+    server.stop.cancel();
+    send(&mut busy, "abcdef").await;
+    assert!(to_the_end(&mut busy).await.ends_with("6 bytes: ok"));
+    server.has_stopped().await;
+}
+
+#[tokio::test]
+async fn neither_a_stuck_reader_nor_an_endless_request_holds_a_stop_up_beyond_the_drain_timeout() {
+    let drain_timeout = Duration::from_millis(200);
+    let server = Server::start(ServeOptions { drain_timeout, ..patient() }).await;
+    let mut stuck = server.connect().await;
+    send(&mut stuck, GET_LARGE).await;
+    up_to(&mut stuck, "\r\n\r\n").await;
+    let mut endless = server.connect().await;
+    send(&mut endless, GET_WAIT).await;
+    server.request_has_come().await;
+    let begin = tokio::time::Instant::now();
+    server.stop.cancel();
+    server.has_stopped().await;
+    assert!(begin.elapsed() >= drain_timeout, "they had their time");
+    assert_eq!(to_the_end(&mut endless).await, "");
+}
