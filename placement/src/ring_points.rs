@@ -4,6 +4,8 @@
 //! the node whose point is cheapest (weighted rendezvous), unless that node is full, then to the next. Integers only, so that
 //! the table is the same on every machine for ever. `docs/adr/0001-slot-table.md` says why.
 
+use std::sync::LazyLock;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::ring::{RingInvalid, check_members};
@@ -18,7 +20,7 @@ pub fn compile(epoch: Epoch, members: Vec<Member>) -> Result<Ring, RingInvalid> 
     let mut members = members;
     members.sort_by(|a, b| a.id.cmp(&b.id));
     check_members(&members)?;
-    let owners = canonical_owners(&members);
+    let owners = canonical_owners(&members, &all_costs(&members));
     let names: Vec<NodeId> = members.iter().map(|member| member.id.clone()).collect();
     Ring::new(epoch, members, |slot| names[owners[slot.index()]].clone())
 }
@@ -46,11 +48,16 @@ pub fn quotas(members: &[Member]) -> Vec<usize> {
     quotas
 }
 
+/// The points of all members, in their order.
+pub(crate) fn all_costs(members: &[Member]) -> Vec<Vec<u64>> {
+    members.iter().map(|member| costs(&member.id, member.weight)).collect()
+}
+
 /// The points of one node: what each slot costs it, cheapest first served.
 ///
 /// The node's slots are ranked by hash and the rank is what is drawn, so that every node draws the same costs, only for other
 /// slots: that spreads the loads by a third to a half less than drawing freely.
-pub(crate) fn costs(id: &NodeId, weight: Weight) -> Vec<u64> {
+fn costs(id: &NodeId, weight: Weight) -> Vec<u64> {
     let mut name = id.as_str().as_bytes().to_vec();
     // No node id holds a NUL, so that no two (name, slot) pairs run together.
     name.push(0);
@@ -65,16 +72,16 @@ pub(crate) fn costs(id: &NodeId, weight: Weight) -> Vec<u64> {
     ranked.sort_unstable();
     let mut costs = vec![0; SLOT_COUNT];
     for (rank, (_, slot)) in ranked.into_iter().enumerate() {
-        costs[slot.index()] = exponential(rank) / u64::from(weight.get());
+        costs[slot.index()] = EXPONENTIAL[rank] / u64::from(weight.get());
     }
     costs
 }
 
 /// −log₂ of (rank + ½) / 4096, with 40 binary places: ranks as exponentially distributed costs.
-fn exponential(rank: usize) -> u64 {
+static EXPONENTIAL: LazyLock<Vec<u64>> = LazyLock::new(|| {
     // (rank + ½) / 4096 = (2·rank + 1) / 2¹³
-    (13 << FRACTION_BITS) - log2(2 * rank as u64 + 1)
-}
+    (0..SLOT_COUNT as u64).map(|rank| (13 << FRACTION_BITS) - log2(2 * rank + 1)).collect()
+});
 
 const FRACTION_BITS: u32 = 40;
 
@@ -94,9 +101,8 @@ fn log2(x: u64) -> u64 {
     result
 }
 
-/// Owners by index into `members`, which must be sorted by name.
-pub(crate) fn canonical_owners(members: &[Member]) -> Vec<usize> {
-    let costs: Vec<Vec<u64>> = members.iter().map(|member| costs(&member.id, member.weight)).collect();
+/// Owners by index into `members`, which must be sorted by name; with the points of [`all_costs`].
+pub(crate) fn canonical_owners(members: &[Member], costs: &[Vec<u64>]) -> Vec<usize> {
     let caps = caps(members);
     let mut loads = vec![0; members.len()];
     let cheapest = |slot: usize, loads: &[usize], caps: &[usize]| {
@@ -116,14 +122,16 @@ pub(crate) fn canonical_owners(members: &[Member]) -> Vec<usize> {
     owners
 }
 
-fn caps(members: &[Member]) -> Vec<usize> {
+/// How many slots each member may have in the canonical table.
+pub(crate) fn caps(members: &[Member]) -> Vec<usize> {
+    if members.len() > LOOSE_MEMBERS_MAX { quotas(members) } else { limits(members) }
+}
+
+/// How many slots each member may have in any table: 1.05 times its share, or its quota where that is more.
+pub(crate) fn limits(members: &[Member]) -> Vec<usize> {
     let total = total_weight(members);
-    let quotas = quotas(members);
-    if members.len() > LOOSE_MEMBERS_MAX {
-        return quotas;
-    }
     let loose = |member: &Member| (SLOT_COUNT as u64 * u64::from(member.weight.get()) * 105 / (total * 100)) as usize;
-    members.iter().zip(quotas).map(|(member, quota)| quota.max(loose(member))).collect()
+    members.iter().zip(quotas(members)).map(|(member, quota)| quota.max(loose(member))).collect()
 }
 
 pub(crate) fn total_weight(members: &[Member]) -> u64 {
