@@ -122,6 +122,21 @@ async fn a_load_that_began_before_a_write_does_not_store_the_old_value() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_ends_during_a_write_does_not_store_what_the_write_is_about_to_change() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    node.write(put("k", "old")).await.expect("write");
+    node.l1.remove(&name("k"));
+    let old = node.origin.read_entry(&name("k").user, &name("k").key).await.expect("origin").map(Arc::new);
+    // 1. a load begins and has read "old"; 2. a write registers; 3. the load ends; the write is not committed yet.
+    let load = crate::read_path::begin_load_for_test(node, &name("k"));
+    let registered = node.register_for_test(&name("k"));
+    load.finish_for_test(old);
+    assert_eq!(value(node, "k").await.1, Source::Bypass(Bypass::WriterActive));
+    drop(registered);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_load_that_began_under_another_reign_does_not_store() {
     let fixture = fixture().await;
     let node = &fixture.node;
