@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use http::HeaderValue;
 use origin::{Origin, OriginError, SlotRow};
 use placement::freshness::{LoadStart, View};
 use placement::slot_hold::Applied;
@@ -25,6 +26,8 @@ use crate::slots::{LockedSlot, Slots};
 /// Everything a request or a background task of one node needs. Shared; nothing is global.
 pub(crate) struct Node {
     pub(crate) config: Config,
+    /// The node's name as `X-Cache-Node` says it on every answer.
+    pub(crate) name_header: HeaderValue,
     pub(crate) origin: Origin,
     pub(crate) slots: Slots,
     pub(crate) keys: KeyGuards,
@@ -87,7 +90,9 @@ pub(crate) enum Refreshed {
 impl Node {
     pub(crate) fn new(config: Config, origin: Origin) -> Self {
         let metrics = Arc::new(Metrics::new());
+        let name = HeaderValue::try_from(config.node_id.as_str());
         Self {
+            name_header: name.expect("node ids are letters, digits, '.', '_' and '-'"),
             slots: Slots::new(config.node_id.clone()),
             keys: KeyGuards::new(),
             l1: L1::new(config.l1_bytes, config.l1_ttl, config.negative_ttl),

@@ -42,7 +42,7 @@ impl RingView {
         let by_id: HashMap<&NodeId, &NodeView> = nodes.iter().map(|node| (&node.id, node)).collect();
         let way_to = |id: &NodeId| by_id.get(id).map(|node| Arc::clone(&node.upstream));
         let owners = ring.members().iter().map(|member| way_to(&member.id)).collect();
-        let change = state.change.as_ref().map(change_document);
+        let change = state.change.as_ref().map(ChangeRow::document);
         Ok(Self { digest: state.digest.clone(), owners, nodes, change, ring: Some(ring) })
     }
 
@@ -119,16 +119,5 @@ impl RingView {
             members: members.unwrap_or_default(),
             change: self.change.clone(),
         }
-    }
-}
-
-fn change_document(row: &ChangeRow) -> ChangeDocument {
-    ChangeDocument {
-        id: row.id,
-        action: row.action.clone(),
-        phase: row.phase,
-        from_epoch: row.from_epoch,
-        to_epoch: row.to_epoch,
-        moving_slots: row.moves.len(),
     }
 }

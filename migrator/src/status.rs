@@ -2,9 +2,9 @@
 
 use comfy_table::{Table, presets};
 use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
-use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
+use placement::{Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
 use serde::Serialize;
-use wire::ring_document::MemberState;
+use wire::ring_document::{ChangeDocument, MemberState};
 
 use crate::timestamp::rfc3339;
 
@@ -49,18 +49,9 @@ pub struct NodeStatus {
 /// A change under way.
 #[derive(Clone, Debug, Serialize)]
 pub struct ActiveChange {
-    /// Its number.
-    pub id: ChangeId,
-    /// The verb and its arguments.
-    pub action: String,
-    /// How far it is.
-    pub phase: Phase,
-    /// The epoch it began at.
-    pub from_epoch: Epoch,
-    /// The epoch it makes.
-    pub to_epoch: Epoch,
-    /// Slots that move.
-    pub moving_slots: usize,
+    /// What it does and how far it is.
+    #[serde(flatten)]
+    pub what: ChangeDocument,
     /// Who runs it.
     pub operator: String,
     /// Begun, RFC 3339.
@@ -72,18 +63,9 @@ pub struct ActiveChange {
 /// A change that is over.
 #[derive(Clone, Debug, Serialize)]
 pub struct PastChange {
-    /// Its number.
-    pub id: ChangeId,
-    /// The verb and its arguments.
-    pub action: String,
-    /// How it ended: done or aborted.
-    pub phase: Phase,
-    /// The epoch it began at.
-    pub from_epoch: Epoch,
-    /// The epoch it made or would have made.
-    pub to_epoch: Epoch,
-    /// Slots that moved or would have.
-    pub moving_slots: usize,
+    /// What it did or would have, and how it ended: done or aborted.
+    #[serde(flatten)]
+    pub what: ChangeDocument,
     /// Who ran it.
     pub operator: String,
     /// Why it was aborted.
@@ -146,12 +128,7 @@ impl NodeStatus {
 impl From<&ChangeRow> for ActiveChange {
     fn from(change: &ChangeRow) -> Self {
         Self {
-            id: change.id,
-            action: change.action.clone(),
-            phase: change.phase,
-            from_epoch: change.from_epoch,
-            to_epoch: change.to_epoch,
-            moving_slots: change.moves.len(),
+            what: change.document(),
             operator: change.operator.clone(),
             started: rfc3339(change.started_ms),
             allowed: allowed_commands(change.phase),
@@ -162,12 +139,7 @@ impl From<&ChangeRow> for ActiveChange {
 impl From<&ChangeRow> for PastChange {
     fn from(change: &ChangeRow) -> Self {
         Self {
-            id: change.id,
-            action: change.action.clone(),
-            phase: change.phase,
-            from_epoch: change.from_epoch,
-            to_epoch: change.to_epoch,
-            moving_slots: change.moves.len(),
+            what: change.document(),
             operator: change.operator.clone(),
             reason: change.reason.clone(),
             started: rfc3339(change.started_ms),
@@ -196,17 +168,17 @@ impl Status {
         }
         lines.push(match &self.change {
             None => "no change active".to_owned(),
-            Some(change) => format!(
+            Some(ActiveChange { what, operator, started, allowed }) => format!(
                 "change {} ({}) is active: phase {}, epoch {} -> {}, {} slots move, run by {} since {}; next: {}",
-                change.id,
-                change.action,
-                crate::exit::phase_name(change.phase),
-                change.from_epoch,
-                change.to_epoch,
-                change.moving_slots,
-                change.operator,
-                change.started,
-                change.allowed.join(" or "),
+                what.id,
+                what.action,
+                crate::exit::phase_name(what.phase),
+                what.from_epoch,
+                what.to_epoch,
+                what.moving_slots,
+                operator,
+                started,
+                allowed.join(" or "),
             ),
         });
         if let Some(last) = &self.last_change {
@@ -222,12 +194,12 @@ impl PastChange {
         let reason = self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         format!(
             "{} {} (epoch {} -> {}, {} slots) {}, run by {}, {} to {}{reason}",
-            self.id,
-            self.action,
-            self.from_epoch,
-            self.to_epoch,
-            self.moving_slots,
-            crate::exit::phase_name(self.phase),
+            self.what.id,
+            self.what.action,
+            self.what.from_epoch,
+            self.what.to_epoch,
+            self.what.moving_slots,
+            crate::exit::phase_name(self.what.phase),
             self.operator,
             self.started,
             self.ended.as_deref().unwrap_or("?"),

@@ -3,6 +3,7 @@
 use placement::ring::SlotMove;
 use placement::{ChangeId, Epoch, Incarnation, Member, NodeId, Phase, Slot, Tenure};
 use serde::{Deserialize, Serialize};
+use wire::ring_document::ChangeDocument;
 
 /// A change about to begin.
 #[derive(Clone, Debug)]
@@ -48,6 +49,20 @@ pub struct ChangeRow {
     pub started_ms: i64,
     /// Ended, milliseconds since 1970.
     pub ended_ms: Option<i64>,
+}
+
+impl ChangeRow {
+    /// What everybody may see of it.
+    pub fn document(&self) -> ChangeDocument {
+        ChangeDocument {
+            id: self.id,
+            action: self.action.clone(),
+            phase: self.phase,
+            from_epoch: self.from_epoch,
+            to_epoch: self.to_epoch,
+            moving_slots: self.moves.len(),
+        }
+    }
 }
 
 /// One line of the seal list.

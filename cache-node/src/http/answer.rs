@@ -121,7 +121,7 @@ pub(super) fn finish(response: &mut Response<Body>, node: &Node, request_id: Hea
     if !headers.contains_key(CACHE_STATUS) {
         headers.insert(CACHE_STATUS, HeaderValue::from_static("shardcache-l1; fwd=bypass"));
     }
-    headers.insert(X_CACHE_NODE, stored_header(node.config.node_id.as_str(), "unnamed"));
+    headers.insert(X_CACHE_NODE, node.name_header.clone());
     headers.insert(X_RING_EPOCH, HeaderValue::from(node.status.epoch().0));
     headers.insert(wire::headers::X_REQUEST_ID, request_id);
 }

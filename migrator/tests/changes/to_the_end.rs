@@ -46,14 +46,14 @@ async fn status_and_history_tell_what_was_done_and_what_is_under_way() {
     assert_eq!((now.epoch, now.members.len(), now.standbys.len()), (Epoch(2), 4, 0));
     assert_eq!(now.members.iter().map(|member| member.slots).sum::<usize>(), 4096);
     let active = now.change.as_ref().expect("a change");
-    assert_eq!((active.phase, active.operator.as_str()), (Phase::Copy, "somebody"));
+    assert_eq!((active.what.phase, active.operator.as_str()), (Phase::Copy, "somebody"));
     assert_eq!(active.allowed, ["migrator resume", "migrator abort"]);
-    assert_eq!(now.last_change.as_ref().map(|last| last.id), Some(summary.change));
+    assert_eq!(now.last_change.as_ref().map(|last| last.what.id), Some(summary.change));
     for part in ["ring epoch 2", "n4", "phase copy", "run by somebody", "migrator resume or migrator abort"] {
         assert!(now.text().contains(part), "{part} is missing in\n{}", now.text());
     }
     let past = history::read(&cluster.origin, 10).await.expect("a history");
-    assert_eq!(past.changes.iter().map(|change| change.phase).collect::<Vec<_>>(), [Phase::Copy, Phase::Done]);
+    assert_eq!(past.changes.iter().map(|change| change.what.phase).collect::<Vec<_>>(), [Phase::Copy, Phase::Done]);
     assert_eq!(past.epochs.iter().map(|epoch| epoch.change).collect::<Vec<_>>(), [Some(summary.change), None]);
 }
 
