@@ -13,8 +13,9 @@ use wire::entries::Version;
 
 use crate::config::Config;
 use crate::entry_name::EntryName;
+use crate::l1::Content;
 use crate::node::{Node, Refreshed};
-use crate::read_path::{ReadRefused, Source};
+use crate::read_path::{LoadByHand, ReadRefused, Source, begin_load_for_test};
 use crate::write_path::{WriteRefused, WriteRequest};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -83,6 +84,15 @@ async fn value(node: &Arc<Node>, key: &str) -> (Option<String>, Source) {
     (text, read.source)
 }
 
+/// A load of `k` that has read this value from the origin and not ended yet.
+async fn load_that_has_read(node: &Arc<Node>, value: &'static str) -> (LoadByHand, Content) {
+    node.write(put("k", value)).await.expect("write");
+    node.l1.remove(&name("k"));
+    let load = begin_load_for_test(node, &name("k"));
+    let entry = node.origin.read_entry(&name("k").user, &name("k").key).await.expect("origin");
+    (load, entry.map(Arc::new))
+}
+
 fn slot_row(node: &Node, slot: Slot) -> (bool, i64) {
     let state = node.slots.lock(slot);
     (state.hold.is_mine(), state.hold.tenure().0)
@@ -111,11 +121,8 @@ async fn a_thousand_reads_of_a_cold_key_read_the_origin_once() {
 async fn a_load_that_began_before_a_write_does_not_store_the_old_value() {
     let fixture = fixture().await;
     let node = &fixture.node;
-    node.write(put("k", "old")).await.expect("write");
-    node.l1.remove(&name("k"));
-    let old = node.origin.read_entry(&name("k").user, &name("k").key).await.expect("origin").map(Arc::new);
     // 1. a load begins and has read "old"; 2. a write commits "new"; 3. the load ends.
-    let load = crate::read_path::begin_load_for_test(node, &name("k"));
+    let (load, old) = load_that_has_read(node, "old").await;
     node.write(put("k", "new")).await.expect("write");
     load.finish_for_test(old);
     assert_eq!(value(node, "k").await, (Some("new".to_owned()), Source::L1));
@@ -125,11 +132,8 @@ async fn a_load_that_began_before_a_write_does_not_store_the_old_value() {
 async fn a_load_that_ends_during_a_write_does_not_store_what_the_write_is_about_to_change() {
     let fixture = fixture().await;
     let node = &fixture.node;
-    node.write(put("k", "old")).await.expect("write");
-    node.l1.remove(&name("k"));
-    let old = node.origin.read_entry(&name("k").user, &name("k").key).await.expect("origin").map(Arc::new);
     // 1. a load begins and has read "old"; 2. a write registers; 3. the load ends; the write is not committed yet.
-    let load = crate::read_path::begin_load_for_test(node, &name("k"));
+    let (load, old) = load_that_has_read(node, "old").await;
     let registered = node.register_for_test(&name("k"));
     load.finish_for_test(old);
     assert_eq!(value(node, "k").await.1, Source::Bypass(Bypass::WriterActive));
@@ -140,7 +144,7 @@ async fn a_load_that_ends_during_a_write_does_not_store_what_the_write_is_about_
 async fn a_load_that_began_under_another_reign_does_not_store() {
     let fixture = fixture().await;
     let node = &fixture.node;
-    let load = crate::read_path::begin_load_for_test(node, &name("k"));
+    let load = begin_load_for_test(node, &name("k"));
     let slot = name("k").slot;
     let (_, tenure) = slot_row(node, slot);
     let row = |owner: &str, newer: i64| SlotRow {
