@@ -53,7 +53,7 @@ impl Node {
             };
             sealed.push(SealedTenure { slot, tenure });
         }
-        Ok(SealReport { node: self.config.node_id.clone(), incarnation, slots: sealed })
+        Ok(SealReport { node: self.config.node_id.clone(), incarnation, slots: sealed, streams: Vec::new() })
     }
 
     /// Reads slots and journal anew, unseals what belongs to an aborted change, and reports.

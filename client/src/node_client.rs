@@ -1,4 +1,4 @@
-//! The control plane of a node, as the migrator calls it: seal, settle, refresh, slots.
+//! The control plane of a node, as the migrator calls it: copy, seal, settle, refresh, slots, load.
 //!
 //! Every call is safe to repeat; this client itself never sends one twice.
 
@@ -11,7 +11,7 @@ use reqwest::redirect;
 use serde::de::DeserializeOwned;
 use service::settings::ClusterToken;
 use wire::Problem;
-use wire::control::{self, SealReport, SealRequest, SettleReport, SlotsReport};
+use wire::control::{self, CopyReport, CopyRequest, LoadReport, SealReport, SealRequest, SettleReport, SlotsReport};
 
 pub use crate::answer::Malformed;
 use crate::answer::{BodyError, problem, read_body};
@@ -74,6 +74,16 @@ impl NodeClient {
         json(sent).await
     }
 
+    /// Has the node copy slots to their receivers, and says how far it is (protocol C2).
+    pub async fn copy(
+        &self,
+        address: &str,
+        change: ChangeId,
+        request: &CopyRequest,
+    ) -> Result<CopyReport, ControlError> {
+        json(self.request(Method::POST, address, &control::copy_path(change)).json(request)).await
+    }
+
     /// Makes the node read its slots anew and settle its seals of the change (protocol C7, C9, C10).
     pub async fn settle(&self, address: &str, change: ChangeId) -> Result<SettleReport, ControlError> {
         json(self.request(Method::POST, address, &control::settle_path(change))).await
@@ -87,6 +97,11 @@ impl NodeClient {
     /// What the node's L1 holds, per slot.
     pub async fn slots(&self, address: &str) -> Result<SlotsReport, ControlError> {
         json(self.request(Method::GET, address, control::SLOTS_PATH)).await
+    }
+
+    /// What the node has done since its start.
+    pub async fn load(&self, address: &str) -> Result<LoadReport, ControlError> {
+        json(self.request(Method::GET, address, control::LOAD_PATH)).await
     }
 
     fn request(&self, method: Method, address: &str, path: &str) -> reqwest::RequestBuilder {

@@ -43,6 +43,8 @@ pub struct ChangeRow {
     pub flip: Vec<(Slot, Tenure)>,
     /// Who runs it.
     pub operator: String,
+    /// Whether whoever runs it has said so lately (see [`crate::Origin::attend_change`]).
+    pub attended: bool,
     /// Why it was aborted.
     pub reason: Option<String>,
     /// Begun, milliseconds since 1970.

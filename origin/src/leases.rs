@@ -17,6 +17,8 @@ pub struct NodeRow {
     pub incarnation: Incarnation,
     /// Milliseconds of lease left by the database's clock; 0 when over.
     pub lease_left_ms: u64,
+    /// Whether this process has asked to give its slots away (`SHARDCACHE_DRAIN=handoff`).
+    pub leaving: bool,
 }
 
 /// The answer to a claim.

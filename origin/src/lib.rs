@@ -3,6 +3,7 @@
 //! Postgres and SQLite side by side behind [`Origin`]; one conformance suite runs on both.
 
 pub mod change_journal;
+pub mod controller;
 pub mod database_url;
 pub mod entries;
 pub mod error;
@@ -19,6 +20,7 @@ mod sqlite;
 mod verdict;
 
 pub use change_journal::{AbortOutcome, BeginOutcome, ChangeRow, FlipOutcome, NewChange, SealedSlot};
+pub use controller::{Control, ControllerRow, TakeOver, TakeOverOutcome, Term};
 pub use database_url::{DatabaseUrl, DatabaseUrlInvalid};
 pub use entries::{FencedWrite, ListRequest, Precondition, StoredEntry, WriteAnswer, WriteKind};
 pub use error::{OriginError, WriteError};
@@ -173,6 +175,42 @@ impl Origin {
     /// can neither renew nor read the slot table any more. `false`: the lease holds, or the node has another incarnation.
     pub async fn fence_node(&self, id: &NodeId, seen: Incarnation) -> Result<bool, OriginError> {
         dispatch!(self, fence_node(id, seen))
+    }
+
+    /// Notes that the node wants to give its slots away and stop; a new claim takes it back. `false`: fenced.
+    pub async fn announce_leaving(&self, id: &NodeId, incarnation: Incarnation) -> Result<bool, OriginError> {
+        dispatch!(self, announce_leaving(id, incarnation))
+    }
+
+    /// Takes the controller's post for `ttl` if it is free: a new term.
+    pub async fn take_control(&self, holder: &str, ttl: Duration) -> Result<Control, OriginError> {
+        dispatch!(self, take_control(holder, ttl))
+    }
+
+    /// Lengthens the term to `ttl` from now and notes what the controller does. `false`: the post is another's.
+    pub async fn keep_control(&self, term: Term, ttl: Duration, note: &str) -> Result<bool, OriginError> {
+        dispatch!(self, keep_control(term, ttl, note))
+    }
+
+    /// Ends the term at once. `false`: the post is another's.
+    pub async fn release_control(&self, term: Term) -> Result<bool, OriginError> {
+        dispatch!(self, release_control(term))
+    }
+
+    /// Who has, or had last, the controller's post; `None`: nobody ever.
+    pub async fn controller(&self) -> Result<Option<ControllerRow>, OriginError> {
+        dispatch!(self, controller())
+    }
+
+    /// Takeover (protocol L3), one transaction: fences the node, aborts a change in 'copy' or 'sealed', gives the slots new
+    /// tenures and gains at their new owners, and makes a new epoch with the change that it journals as 'done'.
+    pub async fn take_over(&self, take_over: &TakeOver) -> Result<TakeOverOutcome, OriginError> {
+        dispatch!(self, take_over(take_over))
+    }
+
+    /// Says that `operator` attends to the change for `ttl` from now. `false`: it is over.
+    pub async fn attend_change(&self, change: ChangeId, operator: &str, ttl: Duration) -> Result<bool, OriginError> {
+        dispatch!(self, attend_change(change, operator, ttl))
     }
 
     /// All registered nodes, sorted by name.

@@ -1,6 +1,7 @@
 //! The database layer on Postgres. Statements: one file per noun below; connections and failures: `session`.
 
 mod change_journal;
+mod controller;
 mod entries;
 mod failure;
 mod flip;

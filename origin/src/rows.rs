@@ -124,6 +124,7 @@ pub(crate) fn node_row((id, address, weight, incarnation, left): NodeTuple) -> R
         weight: weight.ok_or_else(|| corrupt("a weight out of range"))?,
         incarnation: Incarnation(incarnation),
         lease_left_ms: u64::try_from(left).unwrap_or(0),
+        leaving: false,
     })
 }
 
@@ -182,6 +183,7 @@ pub(crate) fn change_row(record: ChangeRecord) -> Result<ChangeRow, OriginError>
         flip: from_json(&record.flip, "a flip list")?,
         action: record.action,
         operator: record.operator,
+        attended: false,
         reason: record.reason,
         started_ms: record.started_ms,
         ended_ms: record.ended_ms,

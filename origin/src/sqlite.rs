@@ -1,6 +1,7 @@
 //! The database layer on an SQLite file: WAL, one writer with group commit, a few readers (protocol B6).
 
 mod change_journal;
+mod controller;
 mod entries;
 mod failure;
 mod flip;

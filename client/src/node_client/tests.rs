@@ -20,6 +20,7 @@ async fn a_seal_is_posted_with_the_token_and_its_report_comes_back() {
         node: "n1".parse::<NodeId>().expect("node"),
         incarnation: Incarnation(3),
         slots: vec![SealedTenure { slot: Slot::try_from(7).expect("slot"), tenure: Tenure(40) }],
+        streams: Vec::new(),
     };
     let (address, seen) = answering("200 OK", "", &serde_json::to_string(&report).expect("json")).await;
     let request = SealRequest { slots: vec![Slot::try_from(7).expect("slot")] };

@@ -187,7 +187,8 @@ async fn seal(
         let rows = fake.origin.renew_tenure(&fake.id, &renewed, &L2SpaceChange::Keep).await.expect("a renewal");
         assert_eq!(rows.len(), 1);
     }
-    Json(SealReport { node: fake.id.clone(), incarnation: fake.incarnation, slots }).into_response()
+    Json(SealReport { node: fake.id.clone(), incarnation: fake.incarnation, slots, streams: Vec::new() })
+        .into_response()
 }
 
 async fn settle(State(fake): State<Arc<FakeNode>>, Path(change): Path<i64>) -> Json<SettleReport> {
