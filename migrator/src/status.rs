@@ -1,11 +1,12 @@
 //! `status`: how the ring stands, who is there, what is under way, and what may be done about it.
 
 use comfy_table::{Table, presets};
-use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
+use origin::{ChangeRow, ControllerRow, NodeRow, Origin, OriginError, RingState};
 use placement::{Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
 use serde::Serialize;
 use wire::ring_document::{ChangeDocument, MemberState};
 
+use crate::progress::Step;
 use crate::timestamp::rfc3339;
 
 /// What `status --json` prints.
@@ -23,6 +24,19 @@ pub struct Status {
     pub change: Option<ActiveChange>,
     /// The newest change that is over.
     pub last_change: Option<PastChange>,
+    /// Who has, or had last, the failure controller's post.
+    pub controller: Option<ControllerStatus>,
+}
+
+/// The failure controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ControllerStatus {
+    /// Who, as it calls itself.
+    pub holder: String,
+    /// What is left of its term, in milliseconds; 0: nobody has the post.
+    pub left_ms: u64,
+    /// What it does or waits for.
+    pub note: String,
 }
 
 /// A node.
@@ -44,6 +58,8 @@ pub struct NodeStatus {
     pub lease_left_ms: u64,
     /// How many processes have been this node.
     pub incarnation: Incarnation,
+    /// Whether it has asked to give its slots away.
+    pub leaving: bool,
 }
 
 /// A change under way.
@@ -52,8 +68,16 @@ pub struct ActiveChange {
     /// What it does and how far it is.
     #[serde(flatten)]
     pub what: ChangeDocument,
-    /// Who runs it.
+    /// Who runs it, or ran it last.
     pub operator: String,
+    /// Whether they still do.
+    pub attended: bool,
+    /// Its phase as a step of four: `[2/4] copy keys`.
+    pub step: &'static str,
+    /// Moving slots whose seal is journaled.
+    pub sealed_slots: usize,
+    /// Moving slots that have their new owner.
+    pub flipped_slots: usize,
     /// Begun, RFC 3339.
     pub started: String,
     /// The commands that lead on from here.
@@ -83,18 +107,20 @@ const RECENT_CHANGES: u32 = 2;
 pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
     let recent = origin.changes(RECENT_CHANGES).await?;
     let last_change = recent.iter().find(|change| is_over(change.phase)).map(PastChange::from);
+    let controller = origin.controller().await?.map(ControllerStatus::from);
     match origin.ring_state().await? {
-        Some(ring) => Ok(of_ring(&ring, last_change)),
+        Some(ring) => Ok(of_ring(&ring, last_change, controller)),
         None => {
             let nodes = origin.nodes().await?;
             let standbys =
                 nodes.iter().map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), 0)).collect();
-            Ok(Status { epoch: Epoch(0), slots: SLOT_COUNT, members: Vec::new(), standbys, change: None, last_change })
+            let (epoch, members) = (Epoch(0), Vec::new());
+            Ok(Status { epoch, slots: SLOT_COUNT, members, standbys, change: None, last_change, controller })
         }
     }
 }
 
-fn of_ring(ring: &RingState, last_change: Option<PastChange>) -> Status {
+fn of_ring(ring: &RingState, last_change: Option<PastChange>, controller: Option<ControllerStatus>) -> Status {
     let row = |id: &NodeId| ring.nodes.iter().find(|node| &node.id == id);
     let owned = |id: &NodeId| ring.slots.iter().filter(|slot| &slot.owner == id).count();
     let members =
@@ -106,7 +132,7 @@ fn of_ring(ring: &RingState, last_change: Option<PastChange>) -> Status {
         .map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), owned(&node.id)))
         .collect();
     let change = ring.change.as_ref().map(ActiveChange::from);
-    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change }
+    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change, controller }
 }
 
 impl NodeStatus {
@@ -121,7 +147,23 @@ impl NodeStatus {
             state: if lease_left_ms > 0 { MemberState::Up } else { MemberState::Down },
             lease_left_ms,
             incarnation: row.map(|row| row.incarnation).unwrap_or_default(),
+            leaving: row.is_some_and(|row| row.leaving),
         }
+    }
+}
+
+impl From<ControllerRow> for ControllerStatus {
+    fn from(row: ControllerRow) -> Self {
+        Self { holder: row.holder, left_ms: row.left_ms, note: row.note }
+    }
+}
+
+/// What comes next in this phase; of a change that is over: what came last.
+fn step_of(phase: Phase) -> Step {
+    match phase {
+        Phase::Copy | Phase::Aborted => Step::CopyKeys,
+        Phase::Sealed => Step::FlipEpoch,
+        Phase::Flipped | Phase::Done => Step::ExpireOld,
     }
 }
 
@@ -130,6 +172,10 @@ impl From<&ChangeRow> for ActiveChange {
         Self {
             what: change.document(),
             operator: change.operator.clone(),
+            attended: change.attended,
+            step: step_of(change.phase).title(),
+            sealed_slots: change.seal.len(),
+            flipped_slots: change.flip.len(),
             started: rfc3339(change.started_ms),
             allowed: allowed_commands(change.phase),
         }
@@ -168,23 +214,45 @@ impl Status {
         }
         lines.push(match &self.change {
             None => "no change active".to_owned(),
-            Some(ActiveChange { what, operator, started, allowed }) => format!(
-                "change {} ({}) is active: phase {}, epoch {} -> {}, {} slots move, run by {} since {}; next: {}",
-                what.id,
-                what.action,
-                crate::exit::phase_name(what.phase),
-                what.from_epoch,
-                what.to_epoch,
-                what.moving_slots,
-                operator,
-                started,
-                allowed.join(" or "),
-            ),
+            Some(change) => change.text(),
         });
         if let Some(last) = &self.last_change {
             lines.push(format!("last change: {}", last.text()));
         }
+        if let Some(controller) = &self.controller {
+            lines.push(controller.text());
+        }
         lines.join("\n")
+    }
+}
+
+impl ActiveChange {
+    fn text(&self) -> String {
+        format!(
+            "change {} ({}) is active: phase {}, {}, epoch {} -> {}, {} slots move ({} sealed, {} flipped), run by {} since {}, {}; next: {}",
+            self.what.id,
+            self.what.action,
+            crate::exit::phase_name(self.what.phase),
+            self.step,
+            self.what.from_epoch,
+            self.what.to_epoch,
+            self.what.moving_slots,
+            self.sealed_slots,
+            self.flipped_slots,
+            self.operator,
+            self.started,
+            if self.attended { "still running" } else { "which has not been heard of lately" },
+            self.allowed.join(" or "),
+        )
+    }
+}
+
+impl ControllerStatus {
+    fn text(&self) -> String {
+        match self.left_ms {
+            0 => format!("no failure controller is running; the last was {}", self.holder),
+            left_ms => format!("failure controller: {} ({left_ms} ms left): {}", self.holder, self.note),
+        }
     }
 }
 
@@ -220,6 +288,7 @@ fn table(nodes: &[NodeStatus]) -> String {
     ]);
     for node in nodes {
         let state = match node.state {
+            MemberState::Up if node.leaving => "up, leaving",
             MemberState::Up => "up",
             MemberState::Down => "down",
         };
