@@ -65,7 +65,7 @@ pub async fn run(
     let mut copying =
         Copying { tools, change, order, load, routes, rows, surveyed: now, heard_database: now, ledger, governor };
     copying.survey().await?;
-    copying.to_the_end().await
+    copying.until_complete().await
 }
 
 fn routes(change: &ChangeRow) -> Routes {
@@ -78,7 +78,7 @@ fn routes(change: &ChangeRow) -> Routes {
 }
 
 impl Copying<'_> {
-    async fn to_the_end(mut self) -> Result<(Amounts, Duration), StepError> {
+    async fn until_complete(mut self) -> Result<(Amounts, Duration), StepError> {
         let mut progress = CopyProgress::begin(&self.tools.progress);
         let mut meter = Meter::default();
         loop {

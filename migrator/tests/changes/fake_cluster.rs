@@ -1,6 +1,7 @@
 //! A database file with registered nodes that answer the control plane as real ones do, or as badly as a case wants.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,10 +21,17 @@ use tokio::sync::Semaphore;
 use wire::control::{SealReport, SealRequest, SealedTenure, SettleReport, SlotContents, SlotsReport};
 use wire::{Problem, ProblemCode};
 
+use crate::fake_copy::{self, CopyDesk};
+
 /// Long enough for a case.
 const TTL: Duration = Duration::from_secs(60);
 /// What nodes get in the cases: long enough for a busy machine, short enough to wait for.
 pub(crate) const WAITS: Waits = Waits { seal: Duration::from_secs(5), settle: Duration::from_millis(500) };
+
+/// What every node holds of every slot.
+pub(crate) const ENTRIES_PER_SLOT: u64 = 10;
+/// Their keys and values.
+pub(crate) const BYTES_PER_SLOT: u64 = 100;
 
 /// How a node behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,9 @@ pub(crate) enum Manners {
 pub(crate) struct FakeNode {
     pub(crate) id: NodeId,
     pub(crate) incarnation: Incarnation,
+    pub(crate) copying: CopyDesk,
+    /// What its L1 holds of each slot.
+    entries_per_slot: AtomicU64,
     origin: Origin,
     manners: Mutex<Manners>,
     sealed_for: Mutex<Option<ChangeId>>,
@@ -57,6 +68,11 @@ impl FakeNode {
 
     pub(crate) fn sealed_for(&self) -> Option<ChangeId> {
         *self.sealed_for.lock().expect("not poisoned")
+    }
+
+    /// What its L1 holds of each slot from now on.
+    pub(crate) fn holds(&self, entries_per_slot: u64) {
+        self.entries_per_slot.store(entries_per_slot, Ordering::Relaxed);
     }
 
     /// Returns once the node is asked to seal.
@@ -76,6 +92,7 @@ impl FakeNode {
 pub(crate) struct FakeCluster {
     pub(crate) origin: Origin,
     pub(crate) nodes: BTreeMap<String, Arc<FakeNode>>,
+    pub(crate) url: DatabaseUrl,
     _data: TempDir,
 }
 
@@ -86,7 +103,7 @@ impl FakeCluster {
         let url = DatabaseUrl::Sqlite(data.path().join("shardcache.db"));
         let origin = Origin::open(&url, OpenOptions::default()).expect("an origin");
         origin.migrate().await.expect("a schema");
-        let mut cluster = Self { origin, nodes: BTreeMap::new(), _data: data };
+        let mut cluster = Self { origin, nodes: BTreeMap::new(), url, _data: data };
         for name in ["n1", "n2", "n3", "n4"] {
             cluster.start_node(name).await;
         }
@@ -103,6 +120,8 @@ impl FakeCluster {
         let fake = Arc::new(FakeNode {
             id: node(name),
             incarnation,
+            copying: CopyDesk::default(),
+            entries_per_slot: AtomicU64::new(ENTRIES_PER_SLOT),
             origin: self.origin.clone(),
             manners: Mutex::new(Manners::Good),
             sealed_for: Mutex::new(None),
@@ -111,6 +130,8 @@ impl FakeCluster {
         });
         let routes = Router::new()
             .route("/internal/changes/{change}/seal", post(seal))
+            .route("/internal/changes/{change}/copy", post(fake_copy::copy))
+            .route("/internal/load", get(fake_copy::load))
             .route("/internal/changes/{change}/settle", post(settle))
             .route("/internal/refresh", post(|| async { StatusCode::NO_CONTENT }))
             .route("/internal/slots", get(slots))
@@ -127,6 +148,14 @@ impl FakeCluster {
     pub(crate) async fn end_lease(&self, name: &str) {
         let fake = self.node(name);
         assert!(self.origin.release_lease(&fake.id, fake.incarnation).await.expect("an answer"));
+    }
+
+    /// Another process of the node, at the same address.
+    pub(crate) async fn claim_again(&self, name: &str) {
+        let rows = self.origin.nodes().await.expect("a read");
+        let row = rows.iter().find(|row| row.id == node(name)).expect("registered");
+        let claimed = self.origin.claim_node(&row.id, &row.address, row.weight, TTL).await.expect("a claim");
+        assert!(matches!(claimed, ClaimOutcome::Claimed { .. }), "{claimed:?}");
     }
 
     pub(crate) fn tools(&self) -> Tools {
@@ -187,8 +216,8 @@ async fn seal(
         let rows = fake.origin.renew_tenure(&fake.id, &renewed, &L2SpaceChange::Keep).await.expect("a renewal");
         assert_eq!(rows.len(), 1);
     }
-    Json(SealReport { node: fake.id.clone(), incarnation: fake.incarnation, slots, streams: Vec::new() })
-        .into_response()
+    let streams = fake.copying.complete_streams(change);
+    Json(SealReport { node: fake.id.clone(), incarnation: fake.incarnation, slots, streams }).into_response()
 }
 
 async fn settle(State(fake): State<Arc<FakeNode>>, Path(change): Path<i64>) -> Json<SettleReport> {
@@ -205,8 +234,9 @@ async fn settle(State(fake): State<Arc<FakeNode>>, Path(change): Path<i64>) -> J
     Json(SettleReport { node: fake.id.clone(), incarnation: fake.incarnation, epoch, still_sealed })
 }
 
-/// Ten entries of 100 bytes in every slot.
+/// The same in every slot.
 async fn slots(State(fake): State<Arc<FakeNode>>) -> Json<SlotsReport> {
-    let contents = Slot::all().map(|slot| SlotContents { slot, entries: 10, bytes: 100 }).collect();
+    let entries = fake.entries_per_slot.load(Ordering::Relaxed);
+    let contents = Slot::all().map(|slot| SlotContents { slot, entries, bytes: BYTES_PER_SLOT }).collect();
     Json(SlotsReport { node: fake.id.clone(), owned: 0, slots: contents })
 }

@@ -26,7 +26,6 @@ async fn nodes_join_change_their_weight_and_leave_through_all_four_phases() {
     let cluster = FakeCluster::with_members(&["n1", "n2", "n3"]).await;
     let first = cluster.map().await.1;
     let summary = run(&cluster, add("n4")).await;
-    assert_eq!(summary.copied_entries, 0);
     let phases = summary.phases_ms;
     assert!([phases.add_node, phases.copy_keys, phases.flip_epoch, phases.expire_old].iter().all(Option::is_some));
     assert!(summary.write_pause_ms.is_some());
