@@ -1,0 +1,4 @@
+//! Handing slots off under adverse conditions: clocks stepped, a full database, odd keys, ends of lifetimes, crossed
+//! verbs, nodes stopped or away for a moment. What holds here holds for cold and warm changes.
+
+mod database_full;
