@@ -45,6 +45,16 @@ pub async fn add_standby(cluster: &mut Cluster, name: &str, more: &[(&str, &str)
     warm(cluster).await;
 }
 
+/// Waits until every slot has a space in L2, as soon after a start every one gets.
+pub async fn l2_in_use(cluster: &Cluster) {
+    let postgres = cluster.postgres.as_ref().expect("on Postgres");
+    eventually("every slot has its L2 space", PHASE_BOUND, async || {
+        let without = postgres.sql("SELECT count(*) FROM slots WHERE l2space IS NULL").await;
+        without.is_ok_and(|count| count == "0")
+    })
+    .await;
+}
+
 /// Members on a file, without Redis.
 pub async fn cluster_on_a_file(nodes: usize) -> Cluster {
     Cluster::start(ClusterOptions { nodes, database: Database::Sqlite, redis: 0, ..ClusterOptions::default() }).await
