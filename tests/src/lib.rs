@@ -11,3 +11,4 @@ pub mod processes;
 pub mod redis;
 pub mod ring_change;
 mod server_process;
+pub mod stepped_clock;
