@@ -5,6 +5,7 @@
 mod clock;
 mod config;
 mod entry_name;
+mod handoff;
 mod http;
 #[cfg(test)]
 mod interleavings;

@@ -53,6 +53,7 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
     });
     serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop).await;
 
+    node.handoff.shut_down().await;
     node.work.close();
     let drained = tokio::time::timeout(drain_timeout, node.work.wait()).await.is_ok();
     // From here on nothing is served: the lease may end.
