@@ -41,3 +41,10 @@ pub(crate) const JSON_BODY_MAX: u64 = 2 * 1024 * 1024;
 pub(crate) const MGET_CONCURRENCY: usize = 32;
 /// The most bytes of one stored content type or cache control.
 pub(crate) const STORED_HEADER_MAX: usize = 256;
+/// How often a node that waits for its handoff looks whether it still makes sense to wait.
+pub(crate) const HANDOFF_POLL: Duration = Duration::from_millis(250);
+/// How many such looks in a row may go unanswered before the node stops waiting: one may fall into a reconnect.
+pub(crate) const HANDOFF_LOOKS_UNANSWERED_MAX: u32 = 3;
+/// How long a node serves on after its handoff: gateways that still hold the old ring get 421 and go to the new owner,
+/// instead of a refused connection.
+pub(crate) const HANDOFF_LINGER: Duration = Duration::from_millis(500);
