@@ -72,14 +72,14 @@ pub fn make(state: &RingState, verb: &Verb) -> Result<Plan, PlanRefused> {
     let (members, moves) = match verb {
         Verb::AddNode { id, weight } => {
             let joins = joiner(state, id, *weight)?;
-            (with(&state.members, &joins), standing.to_share_of(&joins)?)
+            (with(&state.members, &joins), standing.moves_to_fill(&joins)?)
         }
         Verb::RemoveNode { id } => {
             standing.member(id)?;
             if state.members.len() == 1 {
                 return Err(PlanRefused::LastMember(id.clone()));
             }
-            (without(&state.members, id), standing.away_from(id)?)
+            (without(&state.members, id), standing.moves_away_from(id)?)
         }
         Verb::ReplaceNode { old, new, weight } => {
             let weight = weight.unwrap_or(standing.member(old)?.weight);
@@ -94,7 +94,7 @@ pub fn make(state: &RingState, verb: &Verb) -> Result<Plan, PlanRefused> {
             if !standing.is_up(id) {
                 return Err(PlanRefused::LeaseOver(id.clone()));
             }
-            (with(&without(&state.members, id), &member), standing.to_share_of(&member)?)
+            (with(&without(&state.members, id), &member), standing.moves_to_fill(&member)?)
         }
     };
     planned(state, verb.action(), members, moves)

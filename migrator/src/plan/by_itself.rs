@@ -12,7 +12,7 @@ pub fn readmission(state: &RingState) -> Option<Plan> {
     let standing = Standing::of(state);
     let back = |id: &NodeId| standing.takes(id) && !standing.owns_any(id);
     state.members.iter().filter(|member| back(&member.id)).find_map(|member| {
-        let moves = standing.to_share_of(member).ok().filter(|moves| !moves.is_empty())?;
+        let moves = standing.moves_to_fill(member).ok().filter(|moves| !moves.is_empty())?;
         planned(state, format!("readmit {}", member.id), state.members.clone(), moves).ok()
     })
 }
@@ -27,11 +27,11 @@ pub fn emptying(state: &RingState, id: &NodeId) -> Result<Plan, PlanRefused> {
     if !standing.owns_any(id) {
         return Err(PlanRefused::NoSlots(id.clone()));
     }
-    planned(state, format!("drain {id}"), state.members.clone(), standing.away_from(id)?)
+    planned(state, format!("drain {id}"), state.members.clone(), standing.moves_away_from(id)?)
 }
 
 /// Every slot of the member with the one that should take it over, among those that are up and stay.
 pub fn takeover(state: &RingState, id: &NodeId) -> Result<Vec<(Slot, NodeId)>, PlanRefused> {
-    let moves = Standing::of(state).away_from(id)?;
+    let moves = Standing::of(state).moves_away_from(id)?;
     Ok(moves.into_iter().map(|moving| (moving.slot, moving.to)).collect())
 }

@@ -66,7 +66,7 @@ impl<'a> Standing<'a> {
     ///
     /// Members that own nothing and may not take either are left out of the computation: nobody should keep room for
     /// them. Of those that are down and own slots, the slots stay.
-    pub(super) fn to_share_of(&self, member: &Member) -> Result<Vec<SlotMove>, PlanRefused> {
+    pub(super) fn moves_to_fill(&self, member: &Member) -> Result<Vec<SlotMove>, PlanRefused> {
         let counts = |id: &NodeId| id != &member.id && (self.takes(id) || self.owns_any(id));
         let mut before: Vec<Member> = self.state.members.iter().filter(|other| counts(&other.id)).cloned().collect();
         let mut after = before.clone();
@@ -85,7 +85,7 @@ impl<'a> Standing<'a> {
     ///
     /// Computed as if the leaver had the slots of all who may not take as well: so those who stay have room for them, and
     /// can take them over later without giving back what they get now.
-    pub(super) fn away_from(&self, leaver: &NodeId) -> Result<Vec<SlotMove>, PlanRefused> {
+    pub(super) fn moves_away_from(&self, leaver: &NodeId) -> Result<Vec<SlotMove>, PlanRefused> {
         let leaving = self.member(leaver)?;
         let stays = |id: &NodeId| id != leaver && self.takes(id);
         let after: Vec<Member> = self.state.members.iter().filter(|member| stays(&member.id)).cloned().collect();
