@@ -69,3 +69,10 @@ pub(crate) const HANDOFF_FRAME_REST: usize = 512 << 10;
 pub(crate) const HANDOFF_TURN: usize = 64;
 /// The most bytes of a stream's id.
 pub(crate) const HANDOFF_ID_MAX: usize = 64;
+/// How often a node that waits for its handoff looks whether it still makes sense to wait.
+pub(crate) const HANDOFF_POLL: Duration = Duration::from_millis(250);
+/// How many such looks in a row may go unanswered before the node stops waiting: one may fall into a reconnect.
+pub(crate) const HANDOFF_LOOKS_UNANSWERED_MAX: u32 = 3;
+/// How long a node serves on after its handoff: gateways that still hold the old ring get 421 and go to the new owner,
+/// instead of a refused connection.
+pub(crate) const HANDOFF_LINGER: Duration = Duration::from_millis(500);
