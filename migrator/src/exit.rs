@@ -93,6 +93,9 @@ pub enum Failure {
         /// Why it went no further.
         reason: String,
     },
+    /// No failure controller leads.
+    #[error("no failure controller is leading")]
+    NobodyLeads,
     /// The database failed while the change was being journaled: it may be there or not.
     #[error("the change may or may not have begun: {0}")]
     BeginUnknown(OriginError),
@@ -115,6 +118,7 @@ impl Failure {
             | Self::NothingActive
             | Self::NotAbortable { .. }
             | Self::Left { .. }
+            | Self::NobodyLeads
             | Self::BeginUnknown(_) => FAILED,
         }
     }
@@ -127,6 +131,7 @@ impl Failure {
             Self::NotAbortable { .. } => Some("migrator resume".to_owned()),
             Self::Left { phase, .. } => Some(verbs_of(*phase)),
             Self::Origin(error) => schema_missing(error).then(|| "migrator init --nodes a,b,c".to_owned()),
+            Self::NobodyLeads => Some("migrator watch".to_owned()),
             Self::BeginUnknown(_) | Self::NothingActive => Some("migrator status".to_owned()),
             Self::Refused(refused) => refused.next(),
             Self::Usage(_)

@@ -14,6 +14,7 @@ pub mod run;
 pub mod status;
 pub mod summary;
 pub mod timestamp;
+pub mod watch;
 
 pub use exit::Failure;
 pub use init::{Initialised, init};

@@ -1,38 +1,27 @@
 //! From the ring as it is and a verb to the plan of a change. Pure: the ring comes in as an argument.
 //!
-//! Not here: whether a joining node answers at its address (`phases::add_node`), and carrying the plan out (`driver`).
+//! Not here: whether a joining node answers at its address (`phases::add_node`), and carrying the plan out (`driver`, and
+//! `take_over` where the slots are those of a node that is gone).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod by_itself;
+mod joining;
+mod refused;
+mod standing;
+mod verb;
 
-use origin::{NewChange, NodeRow, RingState};
-use placement::rebalance::{RebalanceRefused, next_ring};
+use std::collections::BTreeMap;
+
+use origin::{NewChange, RingState, TakeOver};
 use placement::ring::SlotMove;
-use placement::{Epoch, Member, NodeId, Ring, Weight};
+use placement::{Epoch, Incarnation, Member, NodeId, Ring, Weight};
 use serde::Serialize;
 
-/// A change of the ring that somebody asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// A registered node becomes a member.
-    AddNode {
-        /// The node.
-        id: NodeId,
-        /// Its weight; `None`: the one it was started with.
-        weight: Option<Weight>,
-    },
-    /// A member gives all its slots away and leaves.
-    RemoveNode {
-        /// The member.
-        id: NodeId,
-    },
-    /// A member's share changes.
-    SetWeight {
-        /// The member.
-        id: NodeId,
-        /// Its new weight.
-        weight: Weight,
-    },
-}
+pub use by_itself::{emptying, readmission, takeover};
+pub use joining::joining;
+pub use refused::PlanRefused;
+pub use verb::Verb;
+
+use standing::Standing;
 
 /// What would be done.
 #[derive(Clone, Debug)]
@@ -47,6 +36,19 @@ pub struct Plan {
     pub moves: Vec<SlotMove>,
     /// Every member before or after, by name.
     pub shares: Vec<NodeShare>,
+    /// Members that are down and stay members: none of their slots moves, and they get none.
+    pub left_out: Vec<NodeId>,
+    /// The member that leaves, when it is down: its slots can only be taken over.
+    pub gone: Option<GoneNode>,
+}
+
+/// A node whose lease is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoneNode {
+    /// Its name.
+    pub id: NodeId,
+    /// Its last process.
+    pub incarnation: Incarnation,
 }
 
 /// A node's part of the ring before and after.
@@ -64,103 +66,78 @@ pub struct NodeShare {
     pub slots_after: usize,
 }
 
-/// Why there is no plan. Nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanRefused {
-    /// `init` has not run.
-    #[error("there is no ring yet")]
-    NoRing,
-    /// No process of that name ever registered.
-    #[error("{0} is not registered: no cache-node of that name has been started against this database")]
-    NotRegistered(NodeId),
-    /// The node is registered, but its lease is over.
-    #[error("{0} is down: its lease is over")]
-    LeaseOver(NodeId),
-    /// It is in the ring.
-    #[error("{0} is a member already")]
-    AlreadyMember(NodeId),
-    /// It is not in the ring.
-    #[error("{0} is not a member")]
-    NotMember(NodeId),
-    /// Nobody would own the slots.
-    #[error("{0} is the last member; a ring needs at least one")]
-    LastMember(NodeId),
-    /// Nothing would change.
-    #[error("{id} has weight {weight} already")]
-    SameWeight {
-        /// The member.
-        id: NodeId,
-        /// Its weight.
-        weight: Weight,
-    },
-    /// The address is no `host:port`.
-    #[error("{id} registered with the address {address:?}, which is no host:port with a port from 1 to 65535")]
-    BadAddress {
-        /// The node.
-        id: NodeId,
-        /// Its address.
-        address: String,
-    },
-    /// Two live nodes share an address.
-    #[error("{id} registered with the address {address}, which {by} has as well")]
-    AddressTaken {
-        /// The joining node.
-        id: NodeId,
-        /// The address.
-        address: String,
-        /// The node that has it.
-        by: NodeId,
-    },
-    /// A node that would have to give slots away, or take them, is not there.
-    #[error("{id} is down (its lease is over), and {slots} of the moving slots {} it", if *.gives { "belong to" } else { "go to" })]
-    TakerOrGiverDown {
-        /// The node.
-        id: NodeId,
-        /// How many of the moving slots.
-        slots: usize,
-        /// Whether it is the old owner.
-        gives: bool,
-    },
-    /// Members and owners make no ring.
-    #[error("the ring after it is invalid: {0}")]
-    Invalid(RebalanceRefused),
-}
-
-impl PlanRefused {
-    /// The command to run next, where there is a definite one.
-    pub fn next(&self) -> Option<String> {
-        match self {
-            Self::NoRing => Some("migrator init --nodes a,b,c".to_owned()),
-            Self::TakerOrGiverDown { id, .. } => Some(format!("start {id} again, then the same command")),
-            Self::LeaseOver(id) | Self::NotRegistered(id) => {
-                Some(format!("start cache-node {id}, then the same command"))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Verb {
-    /// The verb and its arguments, as journaled.
-    pub fn action(&self) -> String {
-        match self {
-            Self::AddNode { id, weight: None } => format!("add-node {id}"),
-            Self::AddNode { id, weight: Some(weight) } => format!("add-node {id} --weight {weight}"),
-            Self::RemoveNode { id } => format!("remove-node {id}"),
-            Self::SetWeight { id, weight } => format!("set-weight {id} {weight}"),
-        }
-    }
-}
-
 /// What the verb would do to this ring.
 pub fn make(state: &RingState, verb: &Verb) -> Result<Plan, PlanRefused> {
-    let members = members_after(state, verb)?;
-    let now = ring_now(state)?;
-    let next = next_ring(&now, &members).map_err(PlanRefused::Invalid)?;
-    let moves: Vec<SlotMove> = now.moves_to(&next).collect();
-    check_all_up(state, &moves)?;
-    let shares = shares(&now, &next);
-    Ok(Plan { action: verb.action(), from_epoch: state.digest.epoch, next, moves, shares })
+    let standing = Standing::of(state);
+    let (members, moves) = match verb {
+        Verb::AddNode { id, weight } => {
+            let joins = joiner(state, id, *weight)?;
+            (with(&state.members, &joins), standing.moves_to_fill(&joins)?)
+        }
+        Verb::RemoveNode { id } => {
+            standing.member(id)?;
+            if state.members.len() == 1 {
+                return Err(PlanRefused::LastMember(id.clone()));
+            }
+            (without(&state.members, id), standing.moves_away_from(id)?)
+        }
+        Verb::ReplaceNode { old, new, weight } => {
+            let weight = weight.unwrap_or(standing.member(old)?.weight);
+            let joins = joiner(state, new, Some(weight))?;
+            (with(&without(&state.members, old), &joins), standing.handed_over(old, new))
+        }
+        Verb::SetWeight { id, weight } => {
+            let member = Member { id: id.clone(), weight: *weight };
+            if standing.member(id)?.weight == *weight {
+                return Err(PlanRefused::SameWeight { id: id.clone(), weight: *weight });
+            }
+            if !standing.is_up(id) {
+                return Err(PlanRefused::LeaseOver(id.clone()));
+            }
+            (with(&without(&state.members, id), &member), standing.moves_to_fill(&member)?)
+        }
+    };
+    planned(state, verb.action(), members, moves)
+}
+
+fn joiner(state: &RingState, id: &NodeId, weight: Option<Weight>) -> Result<Member, PlanRefused> {
+    if Standing::of(state).is_member(id) {
+        return Err(PlanRefused::AlreadyMember(id.clone()));
+    }
+    let row = joining(&state.nodes, id)?;
+    Ok(Member { id: id.clone(), weight: weight.unwrap_or(row.weight) })
+}
+
+fn with(members: &[Member], joins: &Member) -> Vec<Member> {
+    members.iter().chain([joins]).cloned().collect()
+}
+
+fn without(members: &[Member], id: &NodeId) -> Vec<Member> {
+    members.iter().filter(|member| &member.id != id).cloned().collect()
+}
+
+/// The plan that leads to these members by these moves.
+fn planned(state: &RingState, action: String, members: Vec<Member>, moves: Vec<SlotMove>) -> Result<Plan, PlanRefused> {
+    let standing = Standing::of(state);
+    let now = standing.ring()?;
+    let next = standing.after(members, &moves)?;
+    let (left_out, gone): (Vec<&NodeId>, Vec<&NodeId>) =
+        standing.down_members().partition(|id| next.member(id).is_some());
+    let gone = gone.into_iter().next().map(|id| gone_node(state, id)).transpose()?;
+    Ok(Plan {
+        action,
+        from_epoch: state.digest.epoch,
+        shares: shares(&now, &next),
+        next,
+        moves,
+        left_out: left_out.into_iter().cloned().collect(),
+        gone,
+    })
+}
+
+fn gone_node(state: &RingState, id: &NodeId) -> Result<GoneNode, PlanRefused> {
+    let row = state.nodes.iter().find(|row| &row.id == id).ok_or_else(|| PlanRefused::NotRegistered(id.clone()))?;
+    Ok(GoneNode { id: id.clone(), incarnation: row.incarnation })
 }
 
 impl Plan {
@@ -174,75 +151,26 @@ impl Plan {
             operator,
         }
     }
-}
 
-/// Members and owners as they are.
-fn ring_now(state: &RingState) -> Result<Ring, PlanRefused> {
-    Ring::new(state.digest.epoch, state.members.clone(), |slot| state.slots[slot.index()].owner.clone())
-        .map_err(|invalid| PlanRefused::Invalid(invalid.into()))
-}
-
-fn members_after(state: &RingState, verb: &Verb) -> Result<Vec<Member>, PlanRefused> {
-    let mut members = state.members.clone();
-    let position = |id: &NodeId| state.members.iter().position(|member| &member.id == id);
-    match verb {
-        Verb::AddNode { id, weight } => {
-            if position(id).is_some() {
-                return Err(PlanRefused::AlreadyMember(id.clone()));
-            }
-            let row = joining(&state.nodes, id)?;
-            members.push(Member { id: id.clone(), weight: weight.unwrap_or(row.weight) });
-        }
-        Verb::RemoveNode { id } => {
-            let index = position(id).ok_or_else(|| PlanRefused::NotMember(id.clone()))?;
-            if members.len() == 1 {
-                return Err(PlanRefused::LastMember(id.clone()));
-            }
-            members.remove(index);
-        }
-        Verb::SetWeight { id, weight } => {
-            let index = position(id).ok_or_else(|| PlanRefused::NotMember(id.clone()))?;
-            if members[index].weight == *weight {
-                return Err(PlanRefused::SameWeight { id: id.clone(), weight: *weight });
-            }
-            members[index].weight = *weight;
-        }
+    /// What to do at once where the member that leaves is down; an operator's own decision, under no controller's term.
+    pub fn take_over(&self, operator: String) -> Option<TakeOver> {
+        let gone = self.gone.as_ref()?;
+        Some(TakeOver {
+            node: gone.id.clone(),
+            seen: gone.incarnation,
+            from_epoch: self.from_epoch,
+            action: self.action.clone(),
+            members: self.next.members().to_vec(),
+            owners: self.moves.iter().map(|moving| (moving.slot, moving.to.clone())).collect(),
+            operator,
+            term: None,
+        })
     }
-    Ok(members)
-}
 
-/// The row of a node that may join: there, alive, and at an address of its own.
-pub fn joining<'a>(nodes: &'a [NodeRow], id: &NodeId) -> Result<&'a NodeRow, PlanRefused> {
-    let row = nodes.iter().find(|row| &row.id == id).ok_or_else(|| PlanRefused::NotRegistered(id.clone()))?;
-    if row.lease_left_ms == 0 {
-        return Err(PlanRefused::LeaseOver(id.clone()));
+    /// The command that carries out exactly this plan, or is refused once the ring is at another epoch.
+    pub fn command(&self) -> String {
+        format!("migrator {} --at-epoch {}", self.action, self.from_epoch)
     }
-    if !is_host_and_port(&row.address) {
-        return Err(PlanRefused::BadAddress { id: id.clone(), address: row.address.clone() });
-    }
-    match nodes.iter().find(|other| other.id != *id && other.lease_left_ms > 0 && other.address == row.address) {
-        Some(other) => {
-            Err(PlanRefused::AddressTaken { id: id.clone(), address: row.address.clone(), by: other.id.clone() })
-        }
-        None => Ok(row),
-    }
-}
-
-fn is_host_and_port(address: &str) -> bool {
-    let Some((host, port)) = address.rsplit_once(':') else { return false };
-    let host_fits = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_[]:".contains(&b));
-    host_fits && port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0)
-}
-
-/// Both ends of every move must be there: the old owner to seal, the new one to take over.
-fn check_all_up(state: &RingState, moves: &[SlotMove]) -> Result<(), PlanRefused> {
-    let up: BTreeSet<&NodeId> = state.nodes.iter().filter(|row| row.lease_left_ms > 0).map(|row| &row.id).collect();
-    let down = |end: fn(&SlotMove) -> &NodeId, gives: bool| {
-        let id = moves.iter().map(end).find(|id| !up.contains(id))?.clone();
-        let slots = moves.iter().filter(|moving| *end(moving) == id).count();
-        Some(PlanRefused::TakerOrGiverDown { id, slots, gives })
-    };
-    down(|moving| &moving.from, true).or_else(|| down(|moving| &moving.to, false)).map_or(Ok(()), Err)
 }
 
 fn shares(now: &Ring, after: &Ring) -> Vec<NodeShare> {

@@ -13,12 +13,13 @@ use crate::cli::{Cli, Command, Settings};
 use crate::driver::{Driver, active_change};
 use crate::exit::Failure;
 use crate::init::{Initialised, init};
-use crate::limits::{DATABASE_CONNECTIONS, DATABASE_WAIT, SEAL_WAIT};
+use crate::limits::{DATABASE_CONNECTIONS, DATABASE_WAIT, SEAL_WAIT, WATCH_CONNECTIONS};
 use crate::phases::add_node::{check_itself, wait_registered};
 use crate::phases::{Tools, Waits};
 use crate::plan::{self, PlanRefused, Verb, joining};
 use crate::progress::Progress;
-use crate::{forecast, history, status};
+use crate::watch::Standing;
+use crate::{forecast, history, status, watch};
 
 /// What a verb prints on stdout when it ends well.
 pub struct Answer {
@@ -42,7 +43,9 @@ pub async fn run(cli: Cli) -> ExitCode {
 
 /// Carries the command out.
 pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
-    let tools = tools(&cli.settings)?;
+    let connections =
+        if matches!(cli.command, Command::Watch { .. }) { WATCH_CONNECTIONS } else { DATABASE_CONNECTIONS };
+    let tools = tools(&cli.settings, connections)?;
     let outcome = match cli.command {
         Command::Init { nodes, wait } => {
             init(&tools.origin, &nodes, wait.get(), &tools.progress).await.map(initialised)
@@ -59,6 +62,8 @@ pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
         Command::Status => {
             status::read(&tools.origin).await.map(|status| Answer::new(status.text(), &status)).map_err(Failure::from)
         }
+        Command::Watch { check: true, .. } => checked(&tools).await,
+        Command::Watch { grace, check: false } => Ok(watched(&tools, grace.get()).await),
         Command::History { limit } => {
             let history = history::read(&tools.origin, limit).await;
             history.map(|history| Answer::new(history.text(), &history)).map_err(Failure::from)
@@ -75,12 +80,8 @@ impl Answer {
     }
 }
 
-fn tools(settings: &Settings) -> Result<Tools, Failure> {
-    let options = OpenOptions {
-        max_connections: DATABASE_CONNECTIONS,
-        acquire_timeout: DATABASE_WAIT,
-        statement_timeout: DATABASE_WAIT,
-    };
+fn tools(settings: &Settings, max_connections: u32) -> Result<Tools, Failure> {
+    let options = OpenOptions { max_connections, acquire_timeout: DATABASE_WAIT, statement_timeout: DATABASE_WAIT };
     let origin = Origin::open(&settings.database_url, options)?;
     let nodes = NodeClient::new(settings.cluster_token.clone(), SEAL_WAIT);
     let nodes = nodes.map_err(|error| Failure::Nodes(error.to_string()))?;
@@ -158,8 +159,32 @@ async fn aborted(tools: &Tools) -> Result<Answer, Failure> {
     Ok(Answer::new(text, &AbortDocument { outcome: "aborted", change: active.id, action: active.action }))
 }
 
+#[derive(Serialize)]
+struct WatchDocument {
+    outcome: &'static str,
+    leader: Option<String>,
+}
+
+/// Watches until a signal comes.
+async fn watched(tools: &Tools, grace: Duration) -> Answer {
+    // Bars and lines are for a person that waits; here what is done is logged.
+    let tools = Tools { progress: Progress::Silent, ..tools.clone() };
+    watch::run(tools, watch::Options { grace, holder: operator() }, service::stop::on_signals()).await;
+    Answer::new("stopped".to_owned(), &WatchDocument { outcome: "stopped", leader: None })
+}
+
+async fn checked(tools: &Tools) -> Result<Answer, Failure> {
+    let (text, leader) = match watch::standing(&tools.origin).await? {
+        Standing::Led(row) => (format!("led by {}: {}", row.holder, row.note), Some(row.holder)),
+        Standing::Unknown => ("the database does not answer".to_owned(), None),
+        Standing::Nobody => return Err(Failure::NobodyLeads),
+    };
+    let outcome = if leader.is_some() { "led" } else { "unknown" };
+    Ok(Answer::new(text, &WatchDocument { outcome, leader }))
+}
+
 /// Host and process, for other operators to read.
-fn operator() -> String {
+pub fn operator() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
     format!("{} pid {}", host.as_deref().map_or("unknown host", str::trim), std::process::id())
 }

@@ -1,9 +1,15 @@
 //! The journal of ring changes (protocol S4, section 9).
 
+use std::time::Duration;
+
 use placement::ring::SlotMove;
 use placement::{ChangeId, Epoch, Incarnation, Member, NodeId, Phase, Slot, Tenure};
 use serde::{Deserialize, Serialize};
 use wire::ring_document::ChangeDocument;
+
+/// How long a change that has just begun counts as attended to: whoever drives it says so every second from then on (see
+/// [`crate::Origin::attend_change`]), so this is time for a few of these calls to fail.
+pub(crate) const FIRST_ATTENDANCE: Duration = Duration::from_secs(5);
 
 /// A change about to begin.
 #[derive(Clone, Debug)]

@@ -1,8 +1,12 @@
 //! The failure controller's term, and what it does to a node whose lease is over (protocol L3).
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use placement::ring::SlotMove;
 use placement::{ChangeId, Epoch, Incarnation, Member, NodeId, Slot};
 
 use crate::change_journal::ChangeRow;
+use crate::error::OriginError;
 
 /// The number of one unbroken possession of the controller's post; a later holder has a greater one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,12 +52,37 @@ pub struct TakeOver {
     pub action: String,
     /// Members after it.
     pub members: Vec<Member>,
-    /// Every slot of the node with its new owner; may be empty when the node has none.
+    /// Every slot of the node with its new owner; may be empty when the node has none. The same line twice counts once; a
+    /// slot given to two nodes is refused with an error.
     pub owners: Vec<(Slot, NodeId)>,
     /// Who does it.
     pub operator: String,
     /// Only while this term lasts; `None`: an operator's own decision.
     pub term: Option<Term>,
+}
+
+impl TakeOver {
+    /// The moves it makes, in slot order, each once.
+    pub(crate) fn moves(&self) -> Result<Vec<SlotMove>, OriginError> {
+        let mut owners: BTreeMap<Slot, &NodeId> = BTreeMap::new();
+        for (slot, owner) in &self.owners {
+            if owners.insert(*slot, owner).is_some_and(|other| other != owner) {
+                return Err(OriginError::Refused { code: format!("slot {} is given to two nodes", slot.number()) });
+            }
+        }
+        let moves = owners.into_iter().map(|(slot, to)| SlotMove { slot, from: self.node.clone(), to: to.clone() });
+        Ok(moves.collect())
+    }
+
+    /// Whoever gets a slot, by name.
+    pub(crate) fn receivers(&self) -> BTreeSet<&NodeId> {
+        self.owners.iter().map(|(_, owner)| owner).collect()
+    }
+
+    /// Why a change that it meets is aborted: the epoch which that change would make is taken.
+    pub(crate) fn abort_reason(&self) -> String {
+        format!("{} was taken over", self.node)
+    }
 }
 
 /// The answer to [`crate::Origin::take_over`]; all but `Done` have changed nothing.
@@ -66,7 +95,7 @@ pub enum TakeOverOutcome {
         /// The new epoch.
         epoch: Epoch,
     },
-    /// The node's lease holds, or it has another incarnation by now.
+    /// The node's lease holds, or it has another incarnation by now (or is not registered at all).
     NodeIsBack,
     /// The ring is not at `from_epoch`, or the node's slots are not those of `owners`.
     StalePlan {

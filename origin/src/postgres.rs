@@ -11,6 +11,7 @@ mod ring_ledger;
 mod schema;
 mod session;
 mod slots;
+mod take_over;
 
 use std::sync::Arc;
 use std::time::Duration;

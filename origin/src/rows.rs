@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use wire::entries::{EntryInfo, Version};
 
 use crate::change_journal::{ChangeRow, NewChange, SealedSlot};
+use crate::controller::{ControllerRow, Term};
 use crate::entries::StoredEntry;
 use crate::error::OriginError;
 use crate::leases::NodeRow;
@@ -113,10 +114,10 @@ pub(crate) fn whole_slot_table(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, O
     if rows.len() == SLOT_COUNT { Ok(rows) } else { Err(corrupt("a ring without all of its slots")) }
 }
 
-/// `id, addr, weight, incarnation, lease_left_ms`
-pub(crate) type NodeTuple = (String, String, i32, i64, i64);
+/// `id, addr, weight, incarnation, lease_left_ms, leaving`
+pub(crate) type NodeTuple = (String, String, i32, i64, i64, bool);
 
-pub(crate) fn node_row((id, address, weight, incarnation, left): NodeTuple) -> Result<NodeRow, OriginError> {
+pub(crate) fn node_row((id, address, weight, incarnation, left, leaving): NodeTuple) -> Result<NodeRow, OriginError> {
     let weight = u32::try_from(weight).ok().and_then(|w| Weight::try_from(w).ok());
     Ok(NodeRow {
         id: node_id(id)?,
@@ -124,7 +125,7 @@ pub(crate) fn node_row((id, address, weight, incarnation, left): NodeTuple) -> R
         weight: weight.ok_or_else(|| corrupt("a weight out of range"))?,
         incarnation: Incarnation(incarnation),
         lease_left_ms: u64::try_from(left).unwrap_or(0),
-        leaving: false,
+        leaving,
     })
 }
 
@@ -166,6 +167,7 @@ pub(crate) struct ChangeRecord {
     seal: String,
     flip: String,
     operator: String,
+    attended: bool,
     reason: Option<String>,
     started_ms: i64,
     ended_ms: Option<i64>,
@@ -183,7 +185,7 @@ pub(crate) fn change_row(record: ChangeRecord) -> Result<ChangeRow, OriginError>
         flip: from_json(&record.flip, "a flip list")?,
         action: record.action,
         operator: record.operator,
-        attended: false,
+        attended: record.attended,
         reason: record.reason,
         started_ms: record.started_ms,
         ended_ms: record.ended_ms,
@@ -193,6 +195,23 @@ pub(crate) fn change_row(record: ChangeRecord) -> Result<ChangeRow, OriginError>
 /// The members of a change about to begin, as stored.
 pub(crate) fn change_members(change: &NewChange) -> String {
     to_json(&sorted(change.members.clone()))
+}
+
+/// `holder, term, left_ms, note`
+pub(crate) type ControllerTuple = (String, i64, i64, String);
+
+pub(crate) fn controller_row((holder, term, left, note): ControllerTuple) -> ControllerRow {
+    ControllerRow { holder, term: Term(term), left_ms: u64::try_from(left).unwrap_or(0), note }
+}
+
+/// Slots with their new tenures, in slot order.
+pub(crate) fn flip_list(tuples: Vec<(i32, i64)>) -> Result<Vec<(Slot, Tenure)>, OriginError> {
+    let mut flip = tuples
+        .into_iter()
+        .map(|(number, tenure)| Ok((slot(number)?, Tenure(tenure))))
+        .collect::<Result<Vec<_>, OriginError>>()?;
+    flip.sort_unstable();
+    Ok(flip)
 }
 
 /// Whether a seal list names exactly the moves of its change; if not, why the flip is refused.

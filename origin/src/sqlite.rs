@@ -10,6 +10,7 @@ mod reader;
 mod ring_ledger;
 mod schema;
 mod slots;
+mod take_over;
 mod transaction;
 mod writer;
 

@@ -1,14 +1,16 @@
 //! The journal of ring changes on Postgres (protocol section 9). The flip: `flip`.
 
+use std::time::Duration;
+
 use placement::{ChangeId, Epoch};
 use sqlx::query_as;
 
 use super::PostgresOrigin;
 use super::failure::is_unique_violation;
-use super::leases::announce;
+use super::leases::{announce, millis};
 use super::ring_ledger::{LOCK_RING, newest_epoch};
 use super::session::{Session, Statement};
-use crate::change_journal::{AbortOutcome, BeginOutcome, ChangeRow, NewChange, SealedSlot};
+use crate::change_journal::{AbortOutcome, BeginOutcome, ChangeRow, FIRST_ATTENDANCE, NewChange, SealedSlot};
 use crate::error::OriginError;
 use crate::pool::Lane;
 use crate::rows::{self, ChangeRecord};
@@ -17,7 +19,7 @@ macro_rules! select_changes {
     ($rest:literal) => {
         concat!(
             "SELECT id, action, from_epoch, to_epoch, members, moves, phase, seal, flip, operator, reason, started_ms, ",
-            "ended_ms FROM ring_changes ",
+            "ended_ms, coalesce(attended_until > clock_timestamp(), false) AS attended FROM ring_changes ",
             $rest
         )
     };
@@ -28,18 +30,24 @@ pub(super) const ACTIVE: &str =
 pub(super) const BY_ID: &str = select_changes!("WHERE id = $1::bigint");
 const NEWEST: &str = select_changes!("ORDER BY id DESC LIMIT $1::bigint");
 
-const BEGIN: &str = "INSERT INTO ring_changes (action, from_epoch, to_epoch, members, moves, phase, operator, started_ms) \
+const BEGIN: &str = "INSERT INTO ring_changes \
+        (action, from_epoch, to_epoch, members, moves, phase, operator, started_ms, attended_until) \
     VALUES ($1::text, $2::bigint, $3::bigint, $4::text, $5::text, 'copy', $6::text, \
-        floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) RETURNING id";
+        floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, \
+        clock_timestamp() + $7::bigint * interval '1 millisecond') RETURNING id";
+
+const ATTEND: &str = "UPDATE ring_changes SET operator = $2::text, \
+        attended_until = clock_timestamp() + $3::bigint * interval '1 millisecond' \
+    WHERE id = $1::bigint AND phase IN ('copy', 'sealed', 'flipped') RETURNING true";
 
 const SEAL: &str =
     "UPDATE ring_changes SET phase = 'sealed', seal = $2::text WHERE id = $1::bigint AND phase = 'copy' RETURNING true";
 
-const ABORT: &str = "UPDATE ring_changes SET phase = 'aborted', reason = $2::text, \
+pub(super) const ABORT: &str = "UPDATE ring_changes SET phase = 'aborted', reason = $2::text, attended_until = NULL, \
         ended_ms = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint \
     WHERE id = $1::bigint AND phase IN ('copy', 'sealed') RETURNING true";
 
-const FINISH: &str = "UPDATE ring_changes SET phase = 'done', \
+const FINISH: &str = "UPDATE ring_changes SET phase = 'done', attended_until = NULL, \
         ended_ms = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint \
     WHERE id = $1::bigint AND phase = 'flipped' RETURNING true";
 
@@ -74,7 +82,8 @@ impl PostgresOrigin {
             .bind(rows::epoch_number(epoch.next()))
             .bind(rows::change_members(change))
             .bind(rows::to_json(&change.moves))
-            .bind(&change.operator);
+            .bind(&change.operator)
+            .bind(millis(FIRST_ATTENDANCE));
         let id = tx.row(insert).await?;
         announce(&mut tx).await?;
         tx.commit().await?;
@@ -82,6 +91,17 @@ impl PostgresOrigin {
             Some((id,)) => Ok(BeginOutcome::Begun(ChangeId(id))),
             None => Err(OriginError::Corrupt("an insert without its row".to_owned())),
         }
+    }
+
+    /// See [`crate::Origin::attend_change`]. Not announced: it says nothing about the ring.
+    pub(crate) async fn attend_change(
+        &self,
+        change: ChangeId,
+        operator: &str,
+        ttl: Duration,
+    ) -> Result<bool, OriginError> {
+        let statement = query_as::<_, (bool,)>(ATTEND).bind(change.0).bind(operator).bind(millis(ttl));
+        Ok(!self.rows(Lane::Control, statement).await?.is_empty())
     }
 
     /// See [`crate::Origin::record_seal`].

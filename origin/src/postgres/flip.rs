@@ -28,7 +28,7 @@ const MOVE: &str = "WITH wanted AS (SELECT * FROM unnest($1::int[], $2::text[], 
     FROM locked l JOIN wanted w ON w.slot = l.slot \
     WHERE s.slot = l.slot AND s.owner = w.owner AND s.tenure = w.tenure RETURNING s.slot, s.tenure";
 
-const NEW_EPOCH: &str = "INSERT INTO ring_epochs (epoch, members, change_id, created_ms) \
+pub(super) const NEW_EPOCH: &str = "INSERT INTO ring_epochs (epoch, members, change_id, created_ms) \
     SELECT to_epoch, members, id, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint \
     FROM ring_changes WHERE id = $1::bigint RETURNING true";
 
@@ -109,10 +109,5 @@ async fn move_slots(tx: &mut Session, seal: &[SealedSlot]) -> Result<Vec<(Slot, 
     let receivers: Vec<&str> = seal.iter().map(|line| line.receiver.as_str()).collect();
     let statement = query_as::<_, (i32, i64)>(MOVE).bind(&numbers).bind(&owners).bind(&tenures).bind(&receivers);
     let moved = tx.rows(statement).await?;
-    let mut flip = moved
-        .into_iter()
-        .map(|(slot, tenure)| Ok((rows::slot(slot)?, Tenure(tenure))))
-        .collect::<Result<Vec<_>, _>>()?;
-    flip.sort_unstable();
-    Ok(flip)
+    rows::flip_list(moved)
 }

@@ -22,7 +22,7 @@ const ADDRESS_OWNER: &str = "SELECT id FROM nodes WHERE addr = $1::text AND id <
 const CLAIM: &str = "INSERT INTO nodes AS n (id, addr, weight, incarnation, lease_until) \
     VALUES ($1::text, $2::text, $3::int, 1, clock_timestamp() + $4::bigint * interval '1 millisecond') \
     ON CONFLICT (id) DO UPDATE SET addr = EXCLUDED.addr, weight = EXCLUDED.weight, \
-        incarnation = n.incarnation + 1, lease_until = EXCLUDED.lease_until \
+        incarnation = n.incarnation + 1, lease_until = EXCLUDED.lease_until, leaving = false \
     WHERE n.lease_until < clock_timestamp() RETURNING incarnation";
 
 const LEASE_LEFT: &str = "SELECT greatest(0, ceil(extract(epoch FROM lease_until - clock_timestamp()) * 1000))::bigint \
@@ -40,13 +40,17 @@ const RENEW: &str = "UPDATE nodes SET lease_until = now() + $3::bigint * interva
 const RELEASE: &str =
     "UPDATE nodes SET lease_until = '-infinity' WHERE id = $1::text AND incarnation = $2::bigint RETURNING true";
 
-const FENCE: &str = "UPDATE nodes SET incarnation = incarnation + 1 WHERE id = $1::text AND incarnation = $2::bigint \
+const LEAVE: &str = "UPDATE nodes SET leaving = true WHERE id = $1::text AND incarnation = $2::bigint RETURNING true";
+
+pub(super) const FENCE: &str = "UPDATE nodes SET incarnation = incarnation + 1 WHERE id = $1::text AND incarnation = $2::bigint \
     AND lease_until < clock_timestamp() RETURNING true";
 
 pub(super) const NODES: &str = "SELECT id, addr, weight, incarnation, CASE WHEN lease_until > clock_timestamp() \
-    THEN ceil(extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint ELSE 0 END FROM nodes ORDER BY id";
+    THEN ceil(extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint ELSE 0 END, leaving \
+    FROM nodes ORDER BY id";
 
-fn millis(duration: Duration) -> i64 {
+/// A time as the statements take it.
+pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -104,6 +108,18 @@ impl PostgresOrigin {
     pub(crate) async fn fence_node(&self, id: &NodeId, seen: Incarnation) -> Result<bool, OriginError> {
         let statement = query_as::<_, (bool,)>(FENCE).bind(id.as_str()).bind(seen.0);
         Ok(!self.rows(Lane::Control, statement).await?.is_empty())
+    }
+
+    /// See [`crate::Origin::announce_leaving`].
+    pub(crate) async fn announce_leaving(&self, id: &NodeId, incarnation: Incarnation) -> Result<bool, OriginError> {
+        let mut tx = self.begin(Lane::Control, "BEGIN").await?;
+        let statement = query_as::<_, (bool,)>(LEAVE).bind(id.as_str()).bind(incarnation.0);
+        let hit = tx.row(statement).await?.is_some();
+        if hit {
+            announce(&mut tx).await?;
+        }
+        tx.commit().await?;
+        Ok(hit)
     }
 
     /// See [`crate::Origin::nodes`].

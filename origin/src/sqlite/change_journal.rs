@@ -1,12 +1,15 @@
 //! The journal of ring changes on SQLite (protocol section 9). The flip: `flip`.
 
+use std::time::Duration;
+
 use placement::{ChangeId, Epoch};
 use sqlx::{SqliteConnection, query_as};
 
 use super::SqliteOrigin;
+use super::leases::millis;
 use super::ring_ledger::epoch_number;
 use super::transaction::{End, row};
-use crate::change_journal::{AbortOutcome, BeginOutcome, ChangeRow, NewChange, SealedSlot};
+use crate::change_journal::{AbortOutcome, BeginOutcome, ChangeRow, FIRST_ATTENDANCE, NewChange, SealedSlot};
 use crate::error::OriginError;
 use crate::pool::Lane;
 use crate::rows::{self, ChangeRecord};
@@ -15,7 +18,8 @@ macro_rules! select_changes {
     ($rest:literal) => {
         concat!(
             "SELECT id, action, from_epoch, to_epoch, members, moves, phase, seal, flip, operator, reason, started_ms, ",
-            "ended_ms FROM ring_changes ",
+            "ended_ms, coalesce(attended_until > CAST(unixepoch('subsec') * 1000 AS INTEGER), 0) AS attended ",
+            "FROM ring_changes ",
             $rest
         )
     };
@@ -26,15 +30,21 @@ pub(super) const ACTIVE: &str =
 const BY_ID: &str = select_changes!("WHERE id = ?1");
 const NEWEST: &str = select_changes!("ORDER BY id DESC LIMIT ?1");
 
-const BEGIN: &str = "INSERT INTO ring_changes (action, from_epoch, to_epoch, members, moves, phase, operator, started_ms) \
-    VALUES (?1, ?2, ?3, ?4, ?5, 'copy', ?6, CAST(unixepoch('subsec') * 1000 AS INTEGER)) RETURNING id";
+const BEGIN: &str = "INSERT INTO ring_changes \
+        (action, from_epoch, to_epoch, members, moves, phase, operator, started_ms, attended_until) \
+    VALUES (?1, ?2, ?3, ?4, ?5, 'copy', ?6, CAST(unixepoch('subsec') * 1000 AS INTEGER), \
+        CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?7) RETURNING id";
+
+const ATTEND: &str = "UPDATE ring_changes SET operator = ?2, \
+        attended_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3 \
+    WHERE id = ?1 AND phase IN ('copy', 'sealed', 'flipped') RETURNING 1";
 
 const SEAL: &str = "UPDATE ring_changes SET phase = 'sealed', seal = ?2 WHERE id = ?1 AND phase = 'copy' RETURNING 1";
 
-const ABORT: &str = "UPDATE ring_changes SET phase = 'aborted', reason = ?2, \
+pub(super) const ABORT: &str = "UPDATE ring_changes SET phase = 'aborted', reason = ?2, attended_until = NULL, \
     ended_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE id = ?1 AND phase IN ('copy', 'sealed') RETURNING 1";
 
-const FINISH: &str = "UPDATE ring_changes SET phase = 'done', \
+const FINISH: &str = "UPDATE ring_changes SET phase = 'done', attended_until = NULL, \
     ended_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE id = ?1 AND phase = 'flipped' RETURNING 1";
 
 impl SqliteOrigin {
@@ -42,6 +52,25 @@ impl SqliteOrigin {
     pub(crate) async fn begin_change(&self, change: &NewChange) -> Result<BeginOutcome, OriginError> {
         let change = change.clone();
         self.shared.writer.transact(move |connection| Box::pin(begin_change(connection, change))).await
+    }
+
+    /// See [`crate::Origin::attend_change`].
+    pub(crate) async fn attend_change(
+        &self,
+        change: ChangeId,
+        operator: &str,
+        ttl: Duration,
+    ) -> Result<bool, OriginError> {
+        let operator = operator.to_owned();
+        self.shared
+            .writer
+            .transact(move |connection| {
+                Box::pin(async move {
+                    let statement = query_as::<_, (i64,)>(ATTEND).bind(change.0).bind(operator).bind(millis(ttl));
+                    Ok(End::Commit(row(connection, statement).await?.is_some()))
+                })
+            })
+            .await
     }
 
     /// See [`crate::Origin::record_seal`].
@@ -121,7 +150,8 @@ async fn begin_change(connection: &mut SqliteConnection, change: NewChange) -> R
         .bind(rows::epoch_number(epoch.next()))
         .bind(rows::change_members(&change))
         .bind(rows::to_json(&change.moves))
-        .bind(change.operator.as_str());
+        .bind(change.operator.as_str())
+        .bind(millis(FIRST_ATTENDANCE));
     match row(connection, insert).await? {
         Some((id,)) => Ok(End::Commit(BeginOutcome::Begun(ChangeId(id)))),
         None => Err(OriginError::Corrupt("an insert without its row".to_owned())),

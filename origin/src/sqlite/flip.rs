@@ -22,7 +22,7 @@ const MOVE: &str = "UPDATE slots SET owner = w.receiver, tenure = ?2 + 2 * w.n +
         j.value ->> 'receiver' AS receiver FROM json_each(?1) AS j) AS w \
     WHERE slots.slot = w.slot AND slots.owner = w.owner AND slots.tenure = w.tenure RETURNING slot, tenure";
 
-const NEW_EPOCH: &str = "INSERT INTO ring_epochs (epoch, members, change_id, created_ms) \
+pub(super) const NEW_EPOCH: &str = "INSERT INTO ring_epochs (epoch, members, change_id, created_ms) \
     SELECT to_epoch, members, id, CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM ring_changes WHERE id = ?1 RETURNING 1";
 
 const RECORD_FLIP: &str = "UPDATE ring_changes SET flip = ?2 WHERE id = ?1 RETURNING 1";
@@ -97,10 +97,5 @@ async fn move_slots(
     let numbers = take_numbers(connection, "tenure", seal.len() * 2).await?;
     let statement = query_as::<_, (i32, i64)>(MOVE).bind(rows::to_json(seal)).bind(numbers);
     let moved = rows(connection, statement).await?;
-    let mut flip = moved
-        .into_iter()
-        .map(|(slot, tenure)| Ok((rows::slot(slot)?, Tenure(tenure))))
-        .collect::<Result<Vec<_>, _>>()?;
-    flip.sort_unstable();
-    Ok(flip)
+    rows::flip_list(moved)
 }

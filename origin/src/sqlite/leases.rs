@@ -19,7 +19,7 @@ const ADDRESS_OWNER: &str = "SELECT id FROM nodes WHERE addr = ?1 AND id <> ?2 \
 const CLAIM: &str = "INSERT INTO nodes (id, addr, weight, incarnation, lease_until) \
     VALUES (?1, ?2, ?3, 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4) \
     ON CONFLICT (id) DO UPDATE SET addr = excluded.addr, weight = excluded.weight, \
-        incarnation = nodes.incarnation + 1, lease_until = excluded.lease_until \
+        incarnation = nodes.incarnation + 1, lease_until = excluded.lease_until, leaving = 0 \
     WHERE nodes.lease_until < CAST(unixepoch('subsec') * 1000 AS INTEGER) RETURNING incarnation";
 
 const LEASE_LEFT: &str =
@@ -37,13 +37,16 @@ const RENEW: &str = "UPDATE nodes SET lease_until = CAST(unixepoch('subsec') * 1
 
 const RELEASE: &str = "UPDATE nodes SET lease_until = 0 WHERE id = ?1 AND incarnation = ?2 RETURNING 1";
 
-const FENCE: &str = "UPDATE nodes SET incarnation = incarnation + 1 WHERE id = ?1 AND incarnation = ?2 \
+const LEAVE: &str = "UPDATE nodes SET leaving = 1 WHERE id = ?1 AND incarnation = ?2 RETURNING 1";
+
+pub(super) const FENCE: &str = "UPDATE nodes SET incarnation = incarnation + 1 WHERE id = ?1 AND incarnation = ?2 \
     AND lease_until < CAST(unixepoch('subsec') * 1000 AS INTEGER) RETURNING 1";
 
 pub(super) const NODES: &str = "SELECT id, addr, weight, incarnation, \
-    max(0, lease_until - CAST(unixepoch('subsec') * 1000 AS INTEGER)) FROM nodes ORDER BY id";
+    max(0, lease_until - CAST(unixepoch('subsec') * 1000 AS INTEGER)), leaving FROM nodes ORDER BY id";
 
-fn millis(duration: Duration) -> i64 {
+/// A time as the statements take it.
+pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -79,6 +82,11 @@ impl SqliteOrigin {
     /// See [`crate::Origin::fence_node`].
     pub(crate) async fn fence_node(&self, id: &NodeId, seen: Incarnation) -> Result<bool, OriginError> {
         self.update_node(FENCE, id, seen, None).await
+    }
+
+    /// See [`crate::Origin::announce_leaving`].
+    pub(crate) async fn announce_leaving(&self, id: &NodeId, incarnation: Incarnation) -> Result<bool, OriginError> {
+        self.update_node(LEAVE, id, incarnation, None).await
     }
 
     /// One update of a node's row while it has this incarnation; whether it hit.

@@ -1,0 +1,126 @@
+//! Which slots move when one member comes, goes, or changes its share, while others are down or about to go.
+//!
+//! `placement::rebalance` knows members and owners alone. Here is what a node's standing adds: a member that is down can
+//! neither give a slot away nor take one, so its slots stay where they are; one that is leaving may give, but takes none.
+
+use origin::{NodeRow, RingState};
+use placement::rebalance::next_ring;
+use placement::ring::SlotMove;
+use placement::{Member, NodeId, Ring, Slot};
+
+use super::PlanRefused;
+
+/// Members, owners and leases of one snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing<'a> {
+    state: &'a RingState,
+}
+
+impl<'a> Standing<'a> {
+    pub(super) fn of(state: &'a RingState) -> Self {
+        Self { state }
+    }
+
+    /// The member of that name.
+    pub(super) fn member(&self, id: &NodeId) -> Result<&'a Member, PlanRefused> {
+        let found = self.state.members.iter().find(|member| &member.id == id);
+        found.ok_or_else(|| PlanRefused::NotMember(id.clone()))
+    }
+
+    pub(super) fn is_member(&self, id: &NodeId) -> bool {
+        self.member(id).is_ok()
+    }
+
+    fn row(&self, id: &NodeId) -> Option<&'a NodeRow> {
+        self.state.nodes.iter().find(|row| &row.id == id)
+    }
+
+    /// Whether its lease holds.
+    pub(super) fn is_up(&self, id: &NodeId) -> bool {
+        self.row(id).is_some_and(|row| row.lease_left_ms > 0)
+    }
+
+    /// Whether it may get slots.
+    pub(super) fn takes(&self, id: &NodeId) -> bool {
+        self.row(id).is_some_and(|row| row.lease_left_ms > 0 && !row.leaving)
+    }
+
+    pub(super) fn owner(&self, slot: Slot) -> &'a NodeId {
+        &self.state.slots[slot.index()].owner
+    }
+
+    pub(super) fn owns_any(&self, id: &NodeId) -> bool {
+        self.state.slots.iter().any(|row| &row.owner == id)
+    }
+
+    /// Members and owners as they are.
+    pub(super) fn ring(&self) -> Result<Ring, PlanRefused> {
+        self.ring_of(self.state.members.clone(), |slot| self.owner(slot).clone())
+    }
+
+    fn ring_of(&self, members: Vec<Member>, owner: impl Fn(Slot) -> NodeId) -> Result<Ring, PlanRefused> {
+        Ring::new(self.state.digest.epoch, members, owner).map_err(|invalid| PlanRefused::Invalid(invalid.into()))
+    }
+
+    /// The moves that bring `member`, which joins or has a new weight here, to its share.
+    ///
+    /// Members that own nothing and may not take either are left out of the computation: nobody should keep room for
+    /// them. Of those that are down and own slots, the slots stay.
+    pub(super) fn moves_to_fill(&self, member: &Member) -> Result<Vec<SlotMove>, PlanRefused> {
+        let counts = |id: &NodeId| id != &member.id && (self.takes(id) || self.owns_any(id));
+        let mut before: Vec<Member> = self.state.members.iter().filter(|other| counts(&other.id)).cloned().collect();
+        let mut after = before.clone();
+        after.push(member.clone());
+        // A member without slots has no share to begin with, whatever its weight: it is computed as one that joins.
+        if self.owns_any(&member.id) {
+            before.push(self.member(&member.id)?.clone());
+        }
+        let now = self.ring_of(before, |slot| self.owner(slot).clone())?;
+        let next = next_ring(&now, &after).map_err(PlanRefused::Invalid)?;
+        let possible = |moving: &SlotMove| self.is_up(&moving.from) && self.takes(&moving.to);
+        Ok(now.moves_to(&next).filter(possible).collect())
+    }
+
+    /// The moves that give all slots of `leaver` to members that may take.
+    ///
+    /// Computed as if the leaver had the slots of all who may not take as well: so those who stay have room for them, and
+    /// can take them over later without giving back what they get now.
+    pub(super) fn moves_away_from(&self, leaver: &NodeId) -> Result<Vec<SlotMove>, PlanRefused> {
+        let leaving = self.member(leaver)?;
+        let stays = |id: &NodeId| id != leaver && self.takes(id);
+        let after: Vec<Member> = self.state.members.iter().filter(|member| stays(&member.id)).cloned().collect();
+        if after.is_empty() {
+            return Err(PlanRefused::NoTaker(leaver.clone()));
+        }
+        let mut before = after.clone();
+        before.push(leaving.clone());
+        let now = self.ring_of(before, |slot| {
+            let owner = self.owner(slot);
+            if stays(owner) { owner.clone() } else { leaver.clone() }
+        })?;
+        let next = next_ring(&now, &after).map_err(PlanRefused::Invalid)?;
+        Ok(now.moves_to(&next).filter(|moving| self.owner(moving.slot) == leaver).collect())
+    }
+
+    /// All slots of `old`, to `new`.
+    pub(super) fn handed_over(&self, old: &NodeId, new: &NodeId) -> Vec<SlotMove> {
+        let of_old = Slot::all().filter(|&slot| self.owner(slot) == old);
+        of_old.map(|slot| SlotMove { slot, from: old.clone(), to: new.clone() }).collect()
+    }
+
+    /// The ring after these moves, with these members.
+    pub(super) fn after(&self, members: Vec<Member>, moves: &[SlotMove]) -> Result<Ring, PlanRefused> {
+        let mut owners: Vec<&NodeId> = self.state.slots.iter().map(|row| &row.owner).collect();
+        for moving in moves {
+            owners[moving.slot.index()] = &moving.to;
+        }
+        Ring::new(self.state.digest.epoch.next(), members, |slot| owners[slot.index()].clone())
+            .map_err(|invalid| PlanRefused::Invalid(invalid.into()))
+    }
+
+    /// Members whose lease is over.
+    pub(super) fn down_members(&self) -> impl Iterator<Item = &'a NodeId> {
+        let standing = *self;
+        self.state.members.iter().map(|member| &member.id).filter(move |id| !standing.is_up(id))
+    }
+}
