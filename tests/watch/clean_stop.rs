@@ -6,7 +6,7 @@ use tests::cluster::Cluster;
 use tests::poll::eventually;
 use tests::processes::Process;
 
-use crate::support::{HEALED, Users, cluster, history, leader, logs, shares};
+use crate::support::{HEALED, Users, cluster, done, leader, logs, shares};
 
 /// What container engines' users are ready to wait for (F02).
 const QUICK: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ async fn a_node_that_stops_hands_its_slots_off_and_serves_meanwhile() {
     all.put_all("second").await;
     let left = shares(&cluster).await;
     assert_eq!((left["n3"], left.values().sum::<u64>()), (0, 4096));
-    assert_eq!(history(&cluster).await, ["drain n3 done"]);
+    assert_eq!(done(&cluster).await, ["drain n3"]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tests::poll::eventually;
 
-use crate::support::{HEALED, Users, cluster, history, leader, logs};
+use crate::support::{HEALED, Users, cluster, done, leader, logs};
 
 /// How often it has become the leader.
 fn terms(watch: &tests::processes::Process) -> usize {
@@ -26,14 +26,14 @@ async fn a_leader_frozen_beyond_its_term_does_nothing_when_it_wakes_and_stands_b
     first.pause();
     logs(&second, "are taken over").await;
     eventually("all can write", HEALED, async || all.can_put_all("second").await).await;
-    let done = history(&cluster).await;
-    assert_eq!(done, ["takeover n3 done"]);
+    let so_far = done(&cluster).await;
+    assert_eq!(so_far, ["takeover n3"]);
 
     first.resume();
     logs(&first, "the term is over").await;
     logs(&first, "standing by").await;
     all.read_all("second").await;
-    assert_eq!((history(&cluster).await, terms(&first)), (done, 1));
+    assert_eq!((done(&cluster).await, terms(&first)), (so_far, 1));
 
     // A leader that is told to stop gives the post back: the other need not wait for the term to run out.
     let asked = Instant::now();
@@ -71,7 +71,7 @@ async fn without_the_database_a_controller_says_so_once_and_leads_again_when_it_
     eventually("it leads again", HEALED, async || terms(&watch) == 2).await;
     let all = Users::new(&cluster, 30);
     eventually("all can write", HEALED, async || all.can_put_all("after").await).await;
-    assert_eq!(history(&cluster).await, [""; 0], "nobody was taken over");
+    assert_eq!(done(&cluster).await, [""; 0], "nobody was taken over");
     let said = watch.log().lines().filter(|line| line.contains("keeps trying")).count();
     assert!(said <= 3, "{said} times: {}", watch.log_tail());
     assert!(watch.is_running());

@@ -2,7 +2,7 @@
 
 use tests::poll::eventually;
 
-use crate::support::{HEALED, Users, cluster, history, leader, shares, status};
+use crate::support::{HEALED, Users, cluster, done, leader, shares, status};
 
 #[tokio::test]
 async fn a_change_whose_migrator_was_killed_comes_to_its_end() {
@@ -19,7 +19,7 @@ async fn a_change_whose_migrator_was_killed_comes_to_its_end() {
     cluster.node("n1").process.resume();
     eventually("the change is over", HEALED, async || status(&cluster).await["change"].is_null()).await;
     println!("{}", watch.log_tail());
-    assert_eq!(history(&cluster).await, ["add-node n4 done"], "{}", watch.log_tail());
+    assert_eq!(done(&cluster).await, ["add-node n4"], "{}", watch.log_tail());
     eventually("the gateway knows", HEALED, async || shares(&cluster).await.contains_key("n4")).await;
     all.read_all("first").await;
     eventually("all can write", HEALED, async || all.can_put_all("second").await).await;

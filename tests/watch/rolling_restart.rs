@@ -8,7 +8,7 @@ use tests::http::{User, send};
 use tests::poll::eventually;
 use tokio::task::JoinHandle;
 
-use crate::support::{HEALED, cluster, history, leader, shares};
+use crate::support::{HEALED, cluster, done, leader, shares};
 
 /// Clients, each with keys of its own: the only writer, and a reader that knows what must come back.
 const CLIENTS: usize = 12;
@@ -74,6 +74,6 @@ async fn a_rolling_restart_with_handoffs_costs_no_request() {
     }
     println!("{} requests, {} errors", load.requests.load(Ordering::Relaxed), errors.len());
     assert!(errors.is_empty(), "{errors:#?}\n{}", watch.log_tail());
-    let expected = ["n1", "n2", "n3"].map(|name| [format!("drain {name} done"), format!("readmit {name} done")]);
-    assert_eq!(history(&cluster).await, expected.concat());
+    let expected = ["n1", "n2", "n3"].map(|name| [format!("drain {name}"), format!("readmit {name}")]);
+    assert_eq!(done(&cluster).await, expected.concat());
 }

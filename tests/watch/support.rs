@@ -53,12 +53,12 @@ pub(crate) async fn status(cluster: &Cluster) -> Value {
     json(cluster, &["status", "--json"]).await
 }
 
-/// The actions of all changes so far, oldest first, each with its phase.
-pub(crate) async fn history(cluster: &Cluster) -> Vec<String> {
+/// The actions of all changes that were done, oldest first. Some may have taken more than one try.
+pub(crate) async fn done(cluster: &Cluster) -> Vec<String> {
     let history = json(cluster, &["history", "--json"]).await;
-    let changes = history["changes"].as_array().expect("changes");
-    let line = |change: &Value| Some(format!("{} {}", change["action"].as_str()?, change["phase"].as_str()?));
-    changes.iter().rev().filter_map(line).collect()
+    let changes = history["changes"].as_array().expect("changes").iter().rev();
+    let done = changes.filter(|change| change["phase"] == "done");
+    done.filter_map(|change| Some(change["action"].as_str()?.to_owned())).collect()
 }
 
 async fn json(cluster: &Cluster, args: &[&str]) -> Value {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tests::poll::eventually;
 
-use crate::support::{HEALED, Users, cluster, epoch, history, leader, logs, shares};
+use crate::support::{HEALED, Users, cluster, done, epoch, leader, logs, shares};
 
 #[tokio::test]
 async fn a_node_that_stays_away_is_taken_over_and_gets_its_share_again_with_nothing_old() {
@@ -22,7 +22,7 @@ async fn a_node_that_stays_away_is_taken_over_and_gets_its_share_again_with_noth
     println!("writable again after {:?}", killed.elapsed());
     assert!(killed.elapsed() >= GRACE);
     all.put_all("second").await;
-    assert_eq!(history(&cluster).await, ["takeover n3 done"]);
+    assert_eq!(done(&cluster).await, ["takeover n3"]);
     let after = shares(&cluster).await;
     assert_eq!((after["n3"], after.len(), after.values().sum::<u64>()), (0, 3, 4096), "it stays a member: {after:?}");
 
@@ -35,7 +35,7 @@ async fn a_node_that_stays_away_is_taken_over_and_gets_its_share_again_with_noth
     all.put_all("third").await;
     all.read_all("third").await;
     assert!(of_n3.read_all("third").await.iter().all(|answer| answer.header("X-Cache-Node") == "n3"));
-    assert_eq!(history(&cluster).await, ["takeover n3 done", "readmit n3 done"]);
+    assert_eq!(done(&cluster).await, ["takeover n3", "readmit n3"]);
 }
 
 #[tokio::test]
