@@ -21,7 +21,7 @@ use self::decide::{Action, Controller};
 use self::errands::{TookOver, UnderWay};
 use self::post::Post;
 use crate::exit::Failure;
-use crate::limits::{ERRAND_STOP_WAIT, LOOK_PAUSE, LOOK_PAUSE_MIN, SEAL_WAIT, TERM_TTL};
+use crate::limits::{CHECK_WAIT, ERRAND_STOP_WAIT, LOOK_PAUSE, LOOK_PAUSE_MIN, SEAL_WAIT, TERM_TTL};
 use crate::phases::{Tools, Waits};
 use crate::progress::Progress;
 
@@ -216,10 +216,10 @@ pub enum Standing {
 
 /// Asks the database who leads.
 pub async fn standing(origin: &Origin) -> Result<Standing, OriginError> {
-    match origin.controller().await {
-        Ok(Some(row)) if row.left_ms > 0 => Ok(Standing::Led(row)),
-        Ok(_) => Ok(Standing::Nobody),
-        Err(OriginError::Unreachable(_) | OriginError::Timeout) => Ok(Standing::Unknown),
-        Err(error) => Err(error),
+    match timeout(CHECK_WAIT, origin.controller()).await {
+        Ok(Ok(Some(row))) if row.left_ms > 0 => Ok(Standing::Led(row)),
+        Ok(Ok(_)) => Ok(Standing::Nobody),
+        Err(_) | Ok(Err(OriginError::Unreachable(_) | OriginError::Timeout)) => Ok(Standing::Unknown),
+        Ok(Err(error)) => Err(error),
     }
 }
