@@ -69,7 +69,12 @@ pub async fn run(tools: Tools, options: Options, stop: CancellationToken) {
     let mut said = Said::default();
     while !stop.is_cancelled() {
         let asked_at = Instant::now();
-        match tools.origin.take_control(&options.holder, TERM_TTL).await {
+        let asked = tokio::select! {
+            // A term that is ours without our knowing runs out.
+            () = stop.cancelled() => break,
+            asked = tools.origin.take_control(&options.holder, TERM_TTL) => asked,
+        };
+        match asked {
             Ok(Control::Ours(term)) => {
                 tracing::info!(holder = options.holder, term = term.0, "leading");
                 said = Said::default();
@@ -148,7 +153,12 @@ impl<'a> Leader<'a> {
         match decision.action {
             Some(Action::TakeOver(node, seen)) => {
                 let took = errands::take_over(self.tools, &ring, &node, seen, self.holder, self.post.term);
-                match took.await {
+                let took = tokio::select! {
+                    took = took => took,
+                    // It happens as a whole or not at all, whoever waits for it.
+                    () = self.post.over.cancelled() => return true,
+                };
+                match took {
                     TookOver::Done => return true,
                     TookOver::TermOver => self.post.over.cancel(),
                     TookOver::NotNow(why) => self.complain(format!("{node} is not taken over now: {why}")),

@@ -76,3 +76,14 @@ async fn without_the_database_a_controller_says_so_once_and_leads_again_when_it_
     assert!(said <= 3, "{said} times: {}", watch.log_tail());
     assert!(watch.is_running());
 }
+
+#[tokio::test]
+async fn a_controller_stops_quickly_also_while_the_database_does_not_answer() {
+    let cluster = cluster().await;
+    let mut watch = leader(&cluster, "2s").await;
+    cluster.postgres.as_ref().expect("on Postgres").pause().expect("paused");
+    let asked = Instant::now();
+    assert_eq!(watch.stop().await.code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}: {}", asked.elapsed(), watch.log_tail());
+    cluster.postgres.as_ref().expect("on Postgres").resume().expect("resumed");
+}

@@ -4,5 +4,6 @@ mod clean_stop;
 mod leaders;
 mod orphans;
 mod rolling_restart;
+mod standalone;
 mod support;
 mod takeover;
