@@ -8,11 +8,12 @@ pub mod errands;
 pub mod post;
 pub mod setbacks;
 pub mod sightings;
+pub mod standing;
 
 use std::time::Duration;
 
 use client::NodeClient;
-use origin::{Control, ControllerRow, Origin, OriginError, RingState};
+use origin::{Control, Origin, OriginError, RingState};
 use service::settings::ClusterToken;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use self::decide::{Action, Controller};
 use self::errands::{TookOver, UnderWay};
 use self::post::Post;
 use crate::exit::Failure;
-use crate::limits::{CHECK_WAIT, ERRAND_STOP_WAIT, LOOK_PAUSE, LOOK_PAUSE_MIN, SEAL_WAIT, TERM_TTL};
+use crate::limits::{ERRAND_STOP_WAIT, LOOK_PAUSE, LOOK_PAUSE_MIN, SEAL_WAIT, TERM_TTL};
 use crate::phases::{Tools, Waits};
 use crate::progress::Progress;
 
@@ -210,26 +211,5 @@ impl<'a> Leader<'a> {
         if let Some((under_way, well)) = ended.and_then(|well| Some((self.under_way.take()?, well))) {
             self.controller.ended(under_way.errand, well, self.began.elapsed());
         }
-    }
-}
-
-/// How the cluster's failure controllers stand, whichever of them one asks about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// One leads.
-    Led(ControllerRow),
-    /// None does.
-    Nobody,
-    /// The database does not answer: no fault of a controller.
-    Unknown,
-}
-
-/// Asks the database who leads.
-pub async fn standing(origin: &Origin) -> Result<Standing, OriginError> {
-    match timeout(CHECK_WAIT, origin.controller()).await {
-        Ok(Ok(Some(row))) if row.left_ms > 0 => Ok(Standing::Led(row)),
-        Ok(Ok(_)) => Ok(Standing::Nobody),
-        Err(_) | Ok(Err(OriginError::Unreachable(_) | OriginError::Timeout)) => Ok(Standing::Unknown),
-        Ok(Err(error)) => Err(error),
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tests::poll::eventually;
 
-use crate::support::{HEALED, Users, cluster, done, leader, logs};
+use crate::support::{HEALED, Users, cluster, done, leader, logs, status};
 
 /// How often it has become the leader.
 fn terms(watch: &tests::processes::Process) -> usize {
@@ -54,6 +54,8 @@ async fn the_check_says_who_leads_and_fails_only_when_nobody_does() {
         led.code == Some(0) && led.stdout.contains("all members are up")
     })
     .await;
+    let controller = status(&cluster).await["controller"].clone();
+    assert_eq!((&controller["leading"], &controller["note"]), (&true.into(), &"all members are up".into()));
     assert_eq!(watch.stop().await.code(), Some(0));
     assert_eq!(cluster.migrator(&["watch", "--check"]).await.code, Some(1));
 }
