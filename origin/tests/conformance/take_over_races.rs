@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use origin::{BeginOutcome, ClaimOutcome, Control, FlipOutcome, TakeOver, TakeOverOutcome, Term};
+use origin::{BeginOutcome, ClaimOutcome, Control, FlipOutcome, TakeOver, TakeOverOutcome, Term, WriteAnswer};
 use placement::{Epoch, Incarnation, Phase, Slot, Weight};
 
 use crate::fixture::{Fixture, TTL, claim, moving, node, put, slot};
+use crate::postgres_faults::until_waiting;
 use crate::take_over::{plan, state};
 
 crate::on_both!(
@@ -163,4 +164,41 @@ async fn no_write_of_the_old_tenure_commits_once_the_slots_are_taken_over(f: &Fi
         assert_eq!(f.read(&name).await, found, "a write of the old tenure landed after the takeover");
         claim(&f.origin, owner, TTL).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_takeover_waits_for_a_writer_and_meanwhile_its_term_and_its_receivers_cannot_end() {
+    let mut f = Fixture::postgres().await;
+    let [seen, second, _] = f.ring().await;
+    let tenure = f.tenure(7).await;
+    f.write(put(tenure, "a", "1")).await.expect("an answer");
+    f.origin.release_lease(&node("n1"), seen).await.expect("an answer");
+    assert_eq!(f.origin.take_control("a", TTL).await, Ok(Control::Ours(Term(1))));
+    let mut holder = f.postgres_server().session().await.expect("a session");
+    holder.run("BEGIN; SELECT 1 FROM entries WHERE key = 'a' FOR UPDATE").await.expect("a row lock");
+
+    // 1. A late write holds its slot and waits for the entry; 2. the takeover waits for the slot; 3. the end of the term
+    // and of a receiver's lease wait for the takeover.
+    let origin = f.origin.clone();
+    let writer = tokio::spawn(async move { origin.write_entry(&put(tenure, "a", "2")).await });
+    until_waiting(&mut f, 1).await;
+    let origin = f.origin.clone();
+    let plan = TakeOver { term: Some(Term(1)), ..plan(seen) };
+    let takeover = tokio::spawn(async move { origin.take_over(&plan).await });
+    until_waiting(&mut f, 2).await;
+    let origin = f.origin.clone();
+    let end_of_term = tokio::spawn(async move { origin.release_control(Term(1)).await });
+    let origin = f.origin.clone();
+    let end_of_lease = tokio::spawn(async move { origin.release_lease(&node("n2"), second).await });
+    until_waiting(&mut f, 4).await;
+    assert_eq!((f.tenure(7).await, f.origin.epoch().await), (tenure, Ok(Epoch(1))));
+
+    holder.run("COMMIT").await.expect("released");
+    assert!(matches!(writer.await.expect("a task"), Ok(WriteAnswer::Replaced(_))));
+    let taken = takeover.await.expect("a task");
+    assert!(matches!(taken, Ok(TakeOverOutcome::Done { .. })), "{taken:?}");
+    assert_eq!(end_of_term.await.expect("a task"), Ok(true));
+    assert_eq!(end_of_lease.await.expect("a task"), Ok(true));
+    assert_eq!(f.write(put(tenure, "a", "3")).await, Ok(WriteAnswer::Fenced));
+    assert_eq!(f.read("a").await.expect("an entry").0, "2");
 }
