@@ -125,6 +125,8 @@ async fn of_a_takeover_and_a_new_term_at_once_the_takeover_is_first_or_refused(f
     let taken = f.origin.take_control("a", TTL).await;
     assert_eq!(taken, Ok(Control::Ours(Term(1))));
     let plan = TakeOver { term: Some(Term(1)), ..plan(seen) };
+    // So that it is connected.
+    assert_eq!(other.controller().await.expect("a read").expect("a row").term, Term(1));
     let (outcome, successor) = tokio::join!(f.origin.take_over(&plan), async {
         assert_eq!(other.release_control(Term(1)).await, Ok(true));
         other.take_control("b", Duration::from_secs(10)).await
