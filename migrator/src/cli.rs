@@ -7,6 +7,10 @@ use service::settings::{ClusterToken, HumanDuration, LogFormat};
 
 use crate::plan::Verb;
 
+mod how;
+
+pub use how::{CopyOptions, How};
+
 /// The most rows `history` prints.
 const HISTORY_LIMIT_MAX: i64 = 10_000;
 
@@ -68,20 +72,45 @@ pub enum Command {
         /// How long to wait until it has registered
         #[arg(long, default_value = "30s")]
         wait: HumanDuration,
+        /// When and how.
+        #[command(flatten)]
+        how: How,
     },
-    /// Give a member's slots to the others
+    /// Give a member's slots to the others; those of a member that is down are taken over
     RemoveNode {
         /// The member
         id: NodeId,
+        /// When and how.
+        #[command(flatten)]
+        how: How,
+    },
+    /// Give a member's slots to a registered node that takes its place; those of a member that is down are taken over
+    ReplaceNode {
+        /// Both nodes.
+        #[command(flatten)]
+        nodes: Replacement,
+        /// How long to wait until the new one has registered
+        #[arg(long, default_value = "30s")]
+        wait: HumanDuration,
+        /// When and how.
+        #[command(flatten)]
+        how: How,
     },
     /// Change a member's share
     SetWeight {
         /// The member and its new weight.
         #[command(flatten)]
         member: Reweighted,
+        /// When and how.
+        #[command(flatten)]
+        how: How,
     },
     /// Carry the active change on from where it stopped
-    Resume,
+    Resume {
+        /// How to copy.
+        #[command(flatten)]
+        copy: CopyOptions,
+    },
     /// Give the active change up; possible until the ring has flipped
     Abort,
     /// Show epoch, members, standbys and the active change
@@ -118,6 +147,12 @@ pub enum PlannedChange {
         /// The member
         id: NodeId,
     },
+    /// What replacing the member would do
+    ReplaceNode {
+        /// Both nodes.
+        #[command(flatten)]
+        nodes: Replacement,
+    },
     /// What changing the member's weight would do
     SetWeight {
         /// The member and its new weight.
@@ -132,6 +167,18 @@ pub struct NewMember {
     /// The node
     pub id: NodeId,
     /// Its share relative to the others, 1 to 10000 [default: the weight it was started with]
+    #[arg(long, value_parser = weight)]
+    pub weight: Option<Weight>,
+}
+
+/// A member about to leave, and the node in its place.
+#[derive(Clone, Debug, Args)]
+pub struct Replacement {
+    /// The member that leaves
+    pub old: NodeId,
+    /// The node that gets exactly its slots
+    pub new: NodeId,
+    /// The new node's share relative to the others, 1 to 10000 [default: that of the old one]
     #[arg(long, value_parser = weight)]
     pub weight: Option<Weight>,
 }
@@ -152,6 +199,12 @@ impl From<NewMember> for Verb {
     }
 }
 
+impl From<Replacement> for Verb {
+    fn from(nodes: Replacement) -> Self {
+        Self::ReplaceNode { old: nodes.old, new: nodes.new, weight: nodes.weight }
+    }
+}
+
 impl From<Reweighted> for Verb {
     fn from(member: Reweighted) -> Self {
         Self::SetWeight { id: member.id, weight: member.weight }
@@ -163,6 +216,7 @@ impl From<PlannedChange> for Verb {
         match change {
             PlannedChange::AddNode { node } => node.into(),
             PlannedChange::RemoveNode { id } => Self::RemoveNode { id },
+            PlannedChange::ReplaceNode { nodes } => nodes.into(),
             PlannedChange::SetWeight { member } => member.into(),
         }
     }
@@ -207,6 +261,12 @@ mod tests {
             &["init", "--nodes", "a,,b"],
             &["init"],
             &["remove-node"],
+            &["replace-node", "n1"],
+            &["add-node", "n4", "--at-epoch", "-1"],
+            &["add-node", "n4", "--max-rate", "1KiB"],
+            &["add-node", "n4", "--max-p99", "soon"],
+            &["add-node", "n4", "--max-origin-reads", "0"],
+            &["add-node", "n4", "--cold", "--max-rate", "1MiB"],
             &["history", "--limit", "0"],
             &["watch", "--grace", "0s"],
             &["watch", "--grace", "2h"],

@@ -3,31 +3,30 @@
 //! Before the flip every failure, and a signal, gives the change up, which leaves the ring as it was. After the flip there
 //! is no way back: the driver goes on, within bounds, or leaves the change for `resume`.
 
-use std::time::Instant;
+mod record;
 
 use origin::{AbortOutcome, ChangeRow, NewChange, Origin};
 use placement::Phase;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::attendance::Attendance;
+use crate::copy_order::CopyOrder;
 use crate::exit::Failure;
+use crate::operator;
 use crate::phases::flip_epoch::{self, Flip};
 use crate::phases::{StepError, Tools, add_node, by_old_owner, copy_keys, expire_old, patiently};
 use crate::progress::Step;
-use crate::summary::{PhaseTimes, Summary, milliseconds};
+use crate::summary::{Summary, milliseconds};
+
+use record::{Record, cold_slots};
 
 /// Runs one change.
 #[derive(Debug)]
 pub struct Driver {
     tools: Tools,
     stop: CancellationToken,
-}
-
-/// What the summary will tell, as far as it is known.
-#[derive(Debug, Default)]
-struct Record {
-    copied_entries: u64,
-    write_pause_ms: Option<u64>,
-    phases_ms: PhaseTimes,
+    order: CopyOrder,
 }
 
 /// How a turn before the flip failed.
@@ -53,7 +52,12 @@ pub async fn active_change(origin: &Origin) -> Result<ChangeRow, Failure> {
 impl Driver {
     /// A driver that gives up, while it can, once `stop` is cancelled.
     pub fn new(tools: Tools, stop: CancellationToken) -> Self {
-        Self { tools, stop }
+        Self { tools, stop, order: CopyOrder::default() }
+    }
+
+    /// The same, copying as ordered; by default as fast as the receivers take it.
+    pub fn copying(self, order: CopyOrder) -> Self {
+        Self { order, ..self }
     }
 
     /// Journals a new change and runs it.
@@ -62,9 +66,9 @@ impl Driver {
         let change = add_node::begin(&self.tools, new).await?;
         phase.advance(1);
         let took = phase.done(&format!("{} is change {}, {} slots move", change.action, change.id, change.moves.len()));
-        let add_node = Some(milliseconds(took));
-        let record = Record { phases_ms: PhaseTimes { add_node, ..PhaseTimes::default() }, ..Record::default() };
-        self.drive(change, record).await
+        let mut record = Record::default();
+        record.phases_ms.add_node = Some(milliseconds(took));
+        self.attended(change, new.operator.clone(), record).await
     }
 
     /// Carries the active change on.
@@ -72,17 +76,25 @@ impl Driver {
         let change = active_change(&self.tools.origin).await?;
         let phase = crate::exit::phase_name(change.phase);
         self.tools.progress.note(&format!("resuming change {} ({}) in phase {phase}", change.id, change.action));
-        self.drive(change, Record::default()).await
+        self.attended(change, operator::name(), Record::default()).await
+    }
+
+    /// Drives the change, and lets everybody know that somebody does.
+    async fn attended(&self, change: ChangeRow, operator: String, record: Record) -> Result<Summary, Failure> {
+        let attendance = Attendance::begin(self.tools.origin.clone(), change.id, operator);
+        let outcome = self.drive(change, record).await;
+        attendance.end().await;
+        outcome
     }
 
     /// Phases only ever go forward, so the turns are few.
     async fn drive(&self, mut change: ChangeRow, mut record: Record) -> Result<Summary, Failure> {
         loop {
             let turn = match change.phase {
-                Phase::Copy => self.copy_and_seal(&change, &mut record).await,
+                Phase::Copy => self.copy_and_seal(&mut change, &mut record).await,
                 Phase::Sealed => self.flip(&change, &mut record).await,
                 Phase::Flipped => self.expire(&change, &mut record).await,
-                Phase::Done => return Ok(summary(&change, record)),
+                Phase::Done => return Ok(record.summary(&change)),
                 Phase::Aborted => {
                     let reason = change.reason.unwrap_or_else(|| "no reason was journaled".to_owned());
                     return Err(Failure::Aborted { change: change.id, reason });
@@ -97,25 +109,33 @@ impl Driver {
         }
     }
 
-    async fn copy_and_seal(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
-        let (copied, took) = copy_keys::run(&self.tools, change);
-        record.copied_entries = copied.entries;
-        record.phases_ms.copy_keys = Some(milliseconds(took));
+    async fn copy_and_seal(&self, change: &mut ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
+        let copied = async {
+            record.before_copy(&self.tools, change).await;
+            let copied = copy_keys::run(&self.tools, change, &self.order, &mut record.load).await?;
+            record.count_reads(&self.tools, change).await;
+            Ok::<_, StepError>(copied)
+        };
+        let (copied, took) = tokio::select! {
+            copied = copied => copied?,
+            () = self.stop.cancelled() => return Err(StepError::Interrupted.into()),
+        };
+        record.load.flip_begins();
+        (record.copied, record.phases_ms.copy_keys) = (copied, Some(milliseconds(took)));
         let progress = self.tools.progress.phase(Step::FlipEpoch, change.moves.len() as u64, "slots");
-        let started = Instant::now();
+        record.sealed_from = Some(Instant::now());
         let sealed = async {
             let seal = flip_epoch::seal(&self.tools, change, &progress).await?;
-            flip_epoch::record(&self.tools, change.id, &seal).await
+            flip_epoch::record(&self.tools, change.id, &seal).await?;
+            Ok::<_, StepError>(seal)
         };
-        tokio::select! {
+        change.seal = tokio::select! {
             sealed = sealed => sealed?,
             () = self.stop.cancelled() => return Err(StepError::Interrupted.into()),
-        }
+        };
         let phase = self.flip_now(change).await?;
-        let took = milliseconds(started.elapsed());
-        progress.done(&format!("epoch {} is in force, write pause {took} ms", change.to_epoch));
-        record.write_pause_ms = Some(took);
-        record.phases_ms.flip_epoch = Some(took);
+        let took = progress.done(&format!("epoch {} is in force", change.to_epoch));
+        record.phases_ms.flip_epoch = Some(milliseconds(took));
         Ok(phase)
     }
 
@@ -151,10 +171,15 @@ impl Driver {
     async fn expire(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
         let owners = by_old_owner(change).len() as u64;
         let progress = self.tools.progress.phase(Step::ExpireOld, owners, "old owners");
+        let measured = async {
+            expire_old::wake_receivers(&self.tools, &change.moves).await;
+            record.writes_go_on();
+            record.after_flip(&self.tools, change).await;
+            record.count_reads(&self.tools, change).await;
+        };
         let finished = async {
             // Both at once: writes wait for the old owner to let them go, and then for the new one to take them.
-            let wake = expire_old::wake_receivers(&self.tools, change);
-            let ((), confirmed) = tokio::join!(wake, expire_old::confirm(&self.tools, change, &progress));
+            let ((), confirmed) = tokio::join!(measured, expire_old::confirm(&self.tools, change, &progress));
             confirmed?;
             expire_old::finish(&self.tools, change).await
         };
@@ -162,12 +187,22 @@ impl Driver {
             Ok(()) => {
                 let took = progress.done("all old owners have let go");
                 record.phases_ms.expire_old = Some(milliseconds(took));
+                self.note_cold_slots(change);
                 Ok(Phase::Done)
             }
             Err(error) => {
                 let failure = Failure::Left { change: change.id, phase: Phase::Flipped, reason: error.to_string() };
                 Err(Setback::Final(failure))
             }
+        }
+    }
+
+    fn note_cold_slots(&self, change: &ChangeRow) {
+        let cold = cold_slots(change);
+        if cold > 0 && !self.order.cold {
+            let moving = change.moves.len();
+            let line = format!("{cold} of {moving} slots start cold: their streams were not complete at the seal");
+            self.tools.progress.note(&line);
         }
     }
 
@@ -206,18 +241,5 @@ impl Driver {
             Ok(AbortOutcome::Unknown) => Err(left("it is gone from the journal".to_owned())),
             Err(error) => Err(left(error.to_string())),
         }
-    }
-}
-
-fn summary(change: &ChangeRow, record: Record) -> Summary {
-    Summary {
-        outcome: "done",
-        change: change.id,
-        action: change.action.clone(),
-        epoch: change.to_epoch,
-        moved_slots: change.moves.len(),
-        copied_entries: record.copied_entries,
-        write_pause_ms: record.write_pause_ms,
-        phases_ms: record.phases_ms,
     }
 }

@@ -9,6 +9,7 @@ use placement::{ChangeId, Epoch, NodeId, Phase};
 use serde::Serialize;
 
 use crate::plan::PlanRefused;
+use crate::progress::events::ResultLine;
 
 /// Exit code: failed; the message says in which state it left the ring.
 pub const FAILED: u8 = 1;
@@ -60,6 +61,25 @@ pub enum Failure {
         planned: Epoch,
         /// The epoch of the ring.
         current: Epoch,
+    },
+    /// The command was bound to another epoch; nothing was changed.
+    #[error("the command is for epoch {asked}, but the ring is at epoch {current}; nothing was changed")]
+    OtherEpoch {
+        /// The epoch of `--at-epoch`.
+        asked: Epoch,
+        /// The epoch of the ring.
+        current: Epoch,
+    },
+    /// The node that was down when the takeover was planned has a lease again; nothing was changed.
+    #[error("{0} is back; nothing was changed")]
+    NodeIsBack(NodeId),
+    /// The slots of a node that is down could not be taken over; nothing was changed.
+    #[error("the slots of {node} could not be taken over: {reason}; nothing was changed")]
+    NotTakenOver {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        reason: String,
     },
     /// SIGINT or SIGTERM came before anything was changed.
     #[error("interrupted by a signal before anything was changed")]
@@ -114,6 +134,9 @@ impl Failure {
             | Self::NotRegistered { .. }
             | Self::NodeNotItself { .. }
             | Self::StalePlan { .. }
+            | Self::OtherEpoch { .. }
+            | Self::NodeIsBack(_)
+            | Self::NotTakenOver { .. }
             | Self::InterruptedBefore
             | Self::NothingActive
             | Self::NotAbortable { .. }
@@ -128,11 +151,15 @@ impl Failure {
         match self {
             Self::AnotherActive(change) => Some(verbs_of(change.phase)),
             Self::StalePlan { .. } => Some("the same command again: it makes a new plan".to_owned()),
+            Self::OtherEpoch { .. } => Some("migrator plan, then the command it prints".to_owned()),
+            Self::NodeIsBack(_) => Some("the same command again: it asks the node now".to_owned()),
             Self::NotAbortable { .. } => Some("migrator resume".to_owned()),
             Self::Left { phase, .. } => Some(verbs_of(*phase)),
             Self::Origin(error) => schema_missing(error).then(|| "migrator init --nodes a,b,c".to_owned()),
             Self::NobodyLeads => Some("migrator watch".to_owned()),
-            Self::BeginUnknown(_) | Self::NothingActive => Some("migrator status".to_owned()),
+            Self::BeginUnknown(_) | Self::NothingActive | Self::NotTakenOver { .. } => {
+                Some("migrator status".to_owned())
+            }
             Self::Refused(refused) => refused.next(),
             Self::Usage(_)
             | Self::Nodes(_)
@@ -143,20 +170,21 @@ impl Failure {
         }
     }
 
-    /// Prints one line to stderr (and the next command), and with `json` an object to stdout.
-    pub fn report(&self, json: bool) -> ExitCode {
+    /// Prints one line to stderr (and the next command), and an object to stdout as `output` wants it.
+    pub fn report(&self, output: Output) -> ExitCode {
         let next = self.next();
         match &next {
             Some(next) => eprintln!("migrator: {self}. Next: {next}"),
             None => eprintln!("migrator: {self}"),
         }
-        if json {
-            let document =
-                FailureDocument { outcome: self.outcome(), exit: self.code(), reason: self.to_string(), next };
-            let document = serde_json::to_string(&document).expect("a struct of texts and numbers is JSON");
-            // A reader that has gone away has the exit code.
-            let _ = writeln!(std::io::stdout(), "{document}");
-        }
+        let document = FailureDocument { outcome: self.outcome(), exit: self.code(), reason: self.to_string(), next };
+        let line = match output {
+            Output::Text => return ExitCode::from(self.code()),
+            Output::Json => json(&document),
+            Output::Events => json(&ResultLine::of(&document)),
+        };
+        // A reader that has gone away has the exit code.
+        let _ = writeln!(std::io::stdout(), "{line}");
         ExitCode::from(self.code())
     }
 
@@ -168,6 +196,22 @@ impl Failure {
             _ => "failed",
         }
     }
+}
+
+/// What a verb prints on stdout when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Text, and nothing of a failure.
+    Text,
+    /// One JSON object.
+    Json,
+    /// The last of several: it says that it is the result.
+    Events,
+}
+
+/// The document in one line.
+pub(crate) fn json(document: &impl Serialize) -> String {
+    serde_json::to_string(document).expect("our documents have string keys and finite numbers")
 }
 
 /// Whether the database is one that no program of ours has been at: "no such table", as Postgres and SQLite put it.

@@ -8,9 +8,8 @@ use futures_util::future::join_all;
 use origin::NodeRow;
 use placement::{Epoch, NodeId, SLOT_COUNT, Slot, Weight};
 use serde::Serialize;
-use tokio::time::timeout;
 
-use crate::limits::CALL_WAIT;
+use crate::contents;
 use crate::plan::{NodeShare, Plan};
 
 /// What `plan --json` prints.
@@ -26,6 +25,12 @@ pub struct Forecast {
     pub nodes: Vec<NodeShare>,
     /// What the old owners' L1 holds of the moving slots.
     pub held: Vec<Held>,
+    /// Members that are down: none of their slots moves, and they get none.
+    pub left_out: Vec<NodeId>,
+    /// The member that leaves, when it is down: its slots are taken over, and start cold.
+    pub taken_over_from: Option<NodeId>,
+    /// The command that carries out exactly this plan, and is refused once the ring is at another epoch.
+    pub command: String,
 }
 
 /// What one old owner holds of the moving slots.
@@ -51,25 +56,23 @@ pub async fn of_plan(plan: &Plan, rows: &[NodeRow], nodes: &NodeClient) -> Forec
         moving_slots: plan.moves.len(),
         nodes: plan.shares.clone(),
         held,
+        left_out: plan.left_out.clone(),
+        taken_over_from: plan.gone.as_ref().map(|gone| gone.id.clone()),
+        command: plan.command(),
     }
 }
 
 async fn held_by(plan: &Plan, owner: &NodeId, rows: &[NodeRow], nodes: &NodeClient) -> Held {
     let moving: HashSet<Slot> = plan.moves.iter().filter(|m| &m.from == owner).map(|m| m.slot).collect();
-    let row = rows.iter().find(|row| &row.id == owner);
-    let report = match row {
-        Some(row) => timeout(CALL_WAIT, nodes.slots(&row.address)).await.ok().and_then(Result::ok),
+    let contents = match rows.iter().find(|row| &row.id == owner) {
+        Some(row) => contents::of_slots(nodes, row, &moving).await,
         None => None,
     };
-    let contents = report.filter(|report| &report.node == owner).map(|report| {
-        let moving_contents = report.slots.iter().filter(|contents| moving.contains(&contents.slot));
-        moving_contents.fold((0, 0), |(entries, bytes), slot| (entries + slot.entries, bytes + slot.bytes))
-    });
     Held {
         node: owner.clone(),
         slots: moving.len(),
-        entries: contents.map(|(entries, _)| entries),
-        bytes: contents.map(|(_, bytes)| bytes),
+        entries: contents.map(|contents| contents.entries),
+        bytes: contents.map(|contents| contents.bytes),
     }
 }
 
@@ -81,7 +84,13 @@ impl Forecast {
             self.table(),
             format!("{} of {SLOT_COUNT} slots move", self.moving_slots),
         ];
-        lines.extend(self.held.iter().map(Held::text));
+        match &self.taken_over_from {
+            Some(gone) => lines.push(format!("{gone} is down: its slots are taken over, and its users start cold")),
+            None => lines.extend(self.held.iter().map(Held::text)),
+        }
+        let left_out = |id| format!("{id} is down and left out: its slots stay, and it gets none");
+        lines.extend(self.left_out.iter().map(left_out));
+        lines.push(format!("run: {}", self.command));
         lines.join("\n")
     }
 

@@ -1,18 +1,27 @@
 //! Every change of the ring: plans it, runs it through its four phases, carries it on or gives it up, and tells how it stands.
 
+mod attendance;
+pub mod change;
 pub mod cli;
+pub mod cluster_load;
+mod contents;
+pub mod copy_order;
 pub mod driver;
 pub mod exit;
 pub mod forecast;
 pub mod history;
 pub mod init;
 pub mod limits;
+pub mod meter;
+pub mod operator;
+pub mod pace;
 pub mod phases;
 pub mod plan;
 pub mod progress;
 pub mod run;
 pub mod status;
 pub mod summary;
+pub mod take_over;
 pub mod timestamp;
 pub mod watch;
 

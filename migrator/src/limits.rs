@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Connections to the database: one to work with and one in reserve, so that operators always get a session.
-pub const DATABASE_CONNECTIONS: u32 = 2;
+/// Connections to the database: one to work with, one that says a change is attended to, and one in reserve.
+pub const DATABASE_CONNECTIONS: u32 = 3;
 /// How long a node may take to seal and drain before the change is aborted: it bounds the write pause of a failed change.
 pub const SEAL_WAIT: Duration = Duration::from_secs(10);
 /// How long an old owner may take to confirm the flip before the change is left for `resume`.
@@ -45,3 +45,32 @@ pub const ERRAND_STOP_WAIT: Duration = Duration::from_secs(3);
 pub const CHECK_WAIT: Duration = Duration::from_secs(2);
 /// How long a controller that is to stop tries to give its term back, which otherwise runs out within [`TERM_TTL`].
 pub const RELEASE_WAIT: Duration = Duration::from_secs(2);
+/// How often the old owners are asked how far copying is: a change should not take longer than the copying does.
+pub const COPY_POLL: Duration = Duration::from_millis(100);
+/// How often leases, the journal and the nodes' load are looked at while copying.
+pub const COPY_SURVEY: Duration = Duration::from_secs(1);
+/// How long an old owner is not asked again after one of its streams broke: asking opens the next, and what broke the last
+/// (a receiver that starts again) may need a moment to pass.
+pub const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// How often a stream between the same two nodes may break before the change is given up.
+pub const STREAM_BREAKS_MAX: usize = 3;
+/// How long copying may go on without a byte more, pauses not counted, before the change is given up.
+pub const COPY_STALL: Duration = Duration::from_secs(30);
+/// How long an old owner may refuse to copy for a change: it learns of new changes by polling, which takes it a second.
+pub const COPY_CONFLICT: Duration = Duration::from_secs(5);
+/// How long the pauses of one copy may be together: a cluster that is over its bounds for longer will not let it end.
+pub const COPY_PAUSES_MAX: Duration = Duration::from_secs(600);
+/// How long copying goes on while the database does not say whether everybody is still there.
+pub const DATABASE_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// The slowest rate that may be asked for: an entry of the largest size must pass in less than [`COPY_STALL`].
+pub const COPY_RATE_MIN: u64 = 64 << 10;
+/// How often a line of progress is printed while copying where there is no terminal.
+pub const LINE_EVERY: Duration = Duration::from_secs(2);
+/// How often a progress event is printed while copying.
+pub const EVENT_EVERY: Duration = Duration::from_millis(500);
+/// How long the word lasts that somebody attends to a change.
+pub const ATTENDANCE_TTL: Duration = Duration::from_secs(5);
+/// How often it is given: several may fail before it is over.
+pub const ATTENDANCE_EVERY: Duration = Duration::from_secs(1);
+/// How often a takeover is planned anew when the ring moved under it.
+pub const TAKE_OVER_TRIES: u32 = 5;

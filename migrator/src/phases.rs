@@ -16,6 +16,7 @@ use wire::ProblemCode;
 use wire::problem::Retry;
 
 use crate::limits::{DATABASE_TRIES, RETRY_PAUSE, SEAL_WAIT, SETTLE_WAIT};
+use crate::pace::Over;
 use crate::progress::Progress;
 
 /// What the phases act with.
@@ -73,12 +74,54 @@ pub enum StepError {
         reason: String,
     },
     /// A node answered something that cannot be true.
-    #[error("{node} answered the seal wrongly: {what}")]
+    #[error("{node} answered wrongly: {what}")]
     WrongReport {
         /// The node.
         node: NodeId,
         /// What is wrong.
         what: &'static str,
+    },
+    /// A node does not copy, and asking again will not help.
+    #[error("{node} does not copy ({reason}); if it runs another version, upgrade it first, or use --cold")]
+    CannotCopy {
+        /// The node.
+        node: NodeId,
+        /// What it answered.
+        reason: String,
+    },
+    /// The streams between two nodes break again and again.
+    #[error(
+        "{times} streams from {owner} to {receiver} broke, the last because: {reason}; --cold does without copying"
+    )]
+    StreamBreaks {
+        /// The old owner.
+        owner: NodeId,
+        /// The new owner.
+        receiver: NodeId,
+        /// How many.
+        times: usize,
+        /// Why the last one did.
+        reason: String,
+    },
+    /// Copying does not get on.
+    #[error("nothing was copied for {} s, {owner} to {receiver}: {reason}; --cold does without copying", waited.as_secs())]
+    CopyStalled {
+        /// The old owner of a stream that is not done.
+        owner: NodeId,
+        /// Its receiver.
+        receiver: NodeId,
+        /// How long nothing moved.
+        waited: Duration,
+        /// What is known of it.
+        reason: String,
+    },
+    /// The cluster did not let the copy end.
+    #[error("copying was paused for more than {} s in all, at last because {because}", allowed.as_secs())]
+    PausedTooLong {
+        /// The most that is allowed.
+        allowed: Duration,
+        /// The bound that was broken last.
+        because: Over,
     },
     /// Somebody else moved the change to this phase.
     #[error("another migrator moved the change to phase {}", crate::exit::phase_name(*.0))]

@@ -5,39 +5,58 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use client::NodeClient;
-use origin::{OpenOptions, Origin, RingState};
+use origin::{OpenOptions, Origin};
 use serde::Serialize;
+use service::settings::HumanDuration;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Cli, Command, Settings};
+use crate::change::{self, Asked};
+use crate::cli::{Cli, Command, How, Settings};
 use crate::driver::{Driver, active_change};
-use crate::exit::Failure;
+use crate::exit::{self, Failure, Output};
 use crate::init::{Initialised, init};
 use crate::limits::{DATABASE_CONNECTIONS, DATABASE_WAIT, SEAL_WAIT, WATCH_CONNECTIONS};
-use crate::phases::add_node::{check_itself, wait_registered};
 use crate::phases::{Tools, Waits};
-use crate::plan::{self, PlanRefused, Verb, joining};
+use crate::plan::{self, Verb};
 use crate::progress::Progress;
+use crate::progress::events::ResultLine;
 use crate::watch::standing::{Standing, standing};
-use crate::{forecast, history, status, watch};
+use crate::{forecast, history, operator, status, watch};
 
 /// What a verb prints on stdout when it ends well.
 pub struct Answer {
     text: String,
     json: String,
+    last_event: String,
 }
 
 /// Carries the command out, prints its result on stdout and everything else on stderr.
 pub async fn run(cli: Cli) -> ExitCode {
-    let json = cli.settings.json;
+    let output = output(&cli);
     match execute(cli).await {
         Ok(answer) => {
-            let result = if json { answer.json } else { answer.text };
+            let result = answer.line(output);
             // A reader that has gone away is no reason to fail: what was asked for is done.
             let _ = writeln!(std::io::stdout(), "{result}");
             ExitCode::SUCCESS
         }
-        Err(failure) => failure.report(json),
+        Err(failure) => failure.report(output),
+    }
+}
+
+/// Changes that run are told of as they go on.
+fn output(cli: &Cli) -> Output {
+    match (cli.settings.json, &cli.command) {
+        (false, _) => Output::Text,
+        (
+            true,
+            Command::AddNode { .. }
+            | Command::RemoveNode { .. }
+            | Command::ReplaceNode { .. }
+            | Command::SetWeight { .. }
+            | Command::Resume { .. },
+        ) => Output::Events,
+        (true, _) => Output::Json,
     }
 }
 
@@ -45,17 +64,18 @@ pub async fn run(cli: Cli) -> ExitCode {
 pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
     let connections =
         if matches!(cli.command, Command::Watch { .. }) { WATCH_CONNECTIONS } else { DATABASE_CONNECTIONS };
-    let tools = tools(&cli.settings, connections)?;
+    let tools = tools(&cli.settings, output(&cli), connections)?;
     let outcome = match cli.command {
         Command::Init { nodes, wait } => {
             init(&tools.origin, &nodes, wait.get(), &tools.progress).await.map(initialised)
         }
         Command::Plan { change } => planned(&tools, &change.into()).await,
-        Command::AddNode { node, wait } => change(tools.clone(), node.into(), Some(wait.get())).await,
-        Command::RemoveNode { id } => change(tools.clone(), Verb::RemoveNode { id }, None).await,
-        Command::SetWeight { member } => change(tools.clone(), member.into(), None).await,
-        Command::Resume => {
-            let driver = Driver::new(tools.clone(), service::stop::on_signals());
+        Command::AddNode { node, wait, how } => changed(&tools, node.into(), Some(wait), &how).await,
+        Command::RemoveNode { id, how } => changed(&tools, Verb::RemoveNode { id }, None, &how).await,
+        Command::ReplaceNode { nodes, wait, how } => changed(&tools, nodes.into(), Some(wait), &how).await,
+        Command::SetWeight { member, how } => changed(&tools, member.into(), None, &how).await,
+        Command::Resume { copy } => {
+            let driver = Driver::new(tools.clone(), service::stop::on_signals()).copying(copy.order());
             driver.resume().await.map(|summary| Answer::new(summary.text(), &summary))
         }
         Command::Abort => aborted(&tools).await,
@@ -75,17 +95,25 @@ pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
 
 impl Answer {
     fn new(text: String, document: &impl Serialize) -> Self {
-        let json = serde_json::to_string(document).expect("our documents have string keys and finite numbers");
-        Self { text, json }
+        Self { text, json: exit::json(document), last_event: exit::json(&ResultLine::of(document)) }
+    }
+
+    fn line(self, output: Output) -> String {
+        match output {
+            Output::Text => self.text,
+            Output::Json => self.json,
+            Output::Events => self.last_event,
+        }
     }
 }
 
-fn tools(settings: &Settings, max_connections: u32) -> Result<Tools, Failure> {
+fn tools(settings: &Settings, output: Output, max_connections: u32) -> Result<Tools, Failure> {
     let options = OpenOptions { max_connections, acquire_timeout: DATABASE_WAIT, statement_timeout: DATABASE_WAIT };
     let origin = Origin::open(&settings.database_url, options)?;
     let nodes = NodeClient::new(settings.cluster_token.clone(), SEAL_WAIT);
     let nodes = nodes.map_err(|error| Failure::Nodes(error.to_string()))?;
-    Ok(Tools { origin, nodes, progress: Progress::on_stderr(), waits: Waits::default() })
+    let progress = if output == Output::Events { Progress::Events } else { Progress::on_stderr() };
+    Ok(Tools { origin, nodes, progress, waits: Waits::default() })
 }
 
 #[derive(Serialize)]
@@ -105,43 +133,18 @@ fn initialised(done: Initialised) -> Answer {
     }
 }
 
-async fn ring_state(origin: &Origin) -> Result<RingState, Failure> {
-    origin.ring_state().await?.ok_or(Failure::Refused(PlanRefused::NoRing))
-}
-
 async fn planned(tools: &Tools, verb: &Verb) -> Result<Answer, Failure> {
-    let ring = ring_state(&tools.origin).await?;
+    let ring = change::ring_state(&tools.origin).await?;
     let plan = plan::make(&ring, verb)?;
     let forecast = forecast::of_plan(&plan, &ring.nodes, &tools.nodes).await;
     Ok(Answer::new(forecast.text(), &forecast))
 }
 
-/// Plans the change for the ring as it is now, and runs it.
-async fn change(tools: Tools, verb: Verb, wait: Option<Duration>) -> Result<Answer, Failure> {
-    let stop = service::stop::on_signals();
-    let plan = tokio::select! {
-        plan = prepared(&tools, &verb, wait) => plan?,
-        () = stop.cancelled() => return Err(Failure::InterruptedBefore),
-    };
-    let summary = Driver::new(tools, stop).run(&plan.change(operator())).await?;
+async fn changed(tools: &Tools, verb: Verb, wait: Option<HumanDuration>, how: &How) -> Result<Answer, Failure> {
+    let wait = wait.map_or(Duration::ZERO, HumanDuration::get);
+    let asked = Asked { verb, wait, at_epoch: how.epoch(), copy: how.copy.order() };
+    let summary = change::run(tools, &asked, service::stop::on_signals()).await?;
     Ok(Answer::new(summary.text(), &summary))
-}
-
-/// A plan all of whose conditions hold now.
-async fn prepared(tools: &Tools, verb: &Verb, wait: Option<Duration>) -> Result<plan::Plan, Failure> {
-    let ring = ring_state(&tools.origin).await?;
-    // Before any wait: a wrong name should not take its time to be refused, nor a busy ring.
-    if let Some(active) = ring.change {
-        return Err(Failure::AnotherActive(Box::new(active)));
-    }
-    let (Verb::AddNode { id, .. }, Some(wait)) = (verb, wait) else { return Ok(plan::make(&ring, verb)?) };
-    if ring.members.iter().any(|member| &member.id == id) {
-        return Err(PlanRefused::AlreadyMember(id.clone()).into());
-    }
-    wait_registered(&tools.origin, std::slice::from_ref(id), wait, &tools.progress).await?;
-    let ring = ring_state(&tools.origin).await?;
-    check_itself(&tools.nodes, joining(&ring.nodes, id)?).await?;
-    Ok(plan::make(&ring, verb)?)
 }
 
 #[derive(Serialize)]
@@ -154,7 +157,7 @@ struct AbortDocument {
 async fn aborted(tools: &Tools) -> Result<Answer, Failure> {
     let active = active_change(&tools.origin).await?;
     let driver = Driver::new(tools.clone(), CancellationToken::new());
-    driver.give_up(&active, &format!("aborted by {}", operator())).await?;
+    driver.give_up(&active, &format!("aborted by {}", operator::name())).await?;
     let text = format!("change {} ({}) is aborted; the ring is as before", active.id, active.action);
     Ok(Answer::new(text, &AbortDocument { outcome: "aborted", change: active.id, action: active.action }))
 }
@@ -169,7 +172,7 @@ struct WatchDocument {
 async fn watched(tools: &Tools, grace: Duration) -> Answer {
     // Bars and lines are for a person that waits; here what is done is logged.
     let tools = Tools { progress: Progress::Silent, ..tools.clone() };
-    watch::run(tools, watch::Options { grace, holder: operator() }, service::stop::on_signals()).await;
+    watch::run(tools, watch::Options { grace, holder: operator::name() }, service::stop::on_signals()).await;
     Answer::new("stopped".to_owned(), &WatchDocument { outcome: "stopped", leader: None })
 }
 
@@ -181,10 +184,4 @@ async fn checked(tools: &Tools) -> Result<Answer, Failure> {
     };
     let outcome = if leader.is_some() { "led" } else { "unknown" };
     Ok(Answer::new(text, &WatchDocument { outcome, leader }))
-}
-
-/// Host and process, for other operators to read.
-pub fn operator() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
-    format!("{} pid {}", host.as_deref().map_or("unknown host", str::trim), std::process::id())
 }

@@ -6,6 +6,7 @@ use placement::{Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
 use serde::Serialize;
 use wire::ring_document::{ChangeDocument, MemberState};
 
+use crate::progress::Step;
 use crate::timestamp::rfc3339;
 use crate::watch::standing::ControllerStatus;
 
@@ -47,6 +48,8 @@ pub struct NodeStatus {
     pub lease_left_ms: u64,
     /// How many processes have been this node.
     pub incarnation: Incarnation,
+    /// Whether it has asked to give its slots away.
+    pub leaving: bool,
 }
 
 /// A change under way.
@@ -55,8 +58,16 @@ pub struct ActiveChange {
     /// What it does and how far it is.
     #[serde(flatten)]
     pub what: ChangeDocument,
-    /// Who runs it.
+    /// Who runs it, or ran it last.
     pub operator: String,
+    /// Whether they still do.
+    pub attended: bool,
+    /// Its phase as a step of four: `[2/4] copy keys`.
+    pub step: &'static str,
+    /// Moving slots whose seal is journaled.
+    pub sealed_slots: usize,
+    /// Moving slots that have their new owner.
+    pub flipped_slots: usize,
     /// Begun, RFC 3339.
     pub started: String,
     /// The commands that lead on from here.
@@ -88,7 +99,7 @@ pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
     let last_change = recent.iter().find(|change| is_over(change.phase)).map(PastChange::from);
     let controller = origin.controller().await?.map(ControllerStatus::from);
     match origin.ring_state().await? {
-        Some(ring) => Ok(Status { controller, ..of_ring(&ring, last_change) }),
+        Some(ring) => Ok(of_ring(&ring, last_change, controller)),
         None => {
             let nodes = origin.nodes().await?;
             let standbys =
@@ -99,7 +110,7 @@ pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
     }
 }
 
-fn of_ring(ring: &RingState, last_change: Option<PastChange>) -> Status {
+fn of_ring(ring: &RingState, last_change: Option<PastChange>, controller: Option<ControllerStatus>) -> Status {
     let row = |id: &NodeId| ring.nodes.iter().find(|node| &node.id == id);
     let owned = |id: &NodeId| ring.slots.iter().filter(|slot| &slot.owner == id).count();
     let members =
@@ -111,7 +122,7 @@ fn of_ring(ring: &RingState, last_change: Option<PastChange>) -> Status {
         .map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), owned(&node.id)))
         .collect();
     let change = ring.change.as_ref().map(ActiveChange::from);
-    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change, controller: None }
+    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change, controller }
 }
 
 impl NodeStatus {
@@ -126,7 +137,17 @@ impl NodeStatus {
             state: if lease_left_ms > 0 { MemberState::Up } else { MemberState::Down },
             lease_left_ms,
             incarnation: row.map(|row| row.incarnation).unwrap_or_default(),
+            leaving: row.is_some_and(|row| row.leaving),
         }
+    }
+}
+
+/// What comes next in this phase; of a change that is over: what came last.
+fn step_of(phase: Phase) -> Step {
+    match phase {
+        Phase::Copy | Phase::Aborted => Step::CopyKeys,
+        Phase::Sealed => Step::FlipEpoch,
+        Phase::Flipped | Phase::Done => Step::ExpireOld,
     }
 }
 
@@ -135,6 +156,10 @@ impl From<&ChangeRow> for ActiveChange {
         Self {
             what: change.document(),
             operator: change.operator.clone(),
+            attended: change.attended,
+            step: step_of(change.phase).title(),
+            sealed_slots: change.seal.len(),
+            flipped_slots: change.flip.len(),
             started: rfc3339(change.started_ms),
             allowed: allowed_commands(change.phase),
         }
@@ -173,24 +198,34 @@ impl Status {
         }
         lines.push(match &self.change {
             None => "no change active".to_owned(),
-            Some(ActiveChange { what, operator, started, allowed }) => format!(
-                "change {} ({}) is active: phase {}, epoch {} -> {}, {} slots move, run by {} since {}; next: {}",
-                what.id,
-                what.action,
-                crate::exit::phase_name(what.phase),
-                what.from_epoch,
-                what.to_epoch,
-                what.moving_slots,
-                operator,
-                started,
-                allowed.join(" or "),
-            ),
+            Some(change) => change.text(),
         });
         lines.push(ControllerStatus::text(self.controller.as_ref()));
         if let Some(last) = &self.last_change {
             lines.push(format!("last change: {}", last.text()));
         }
         lines.join("\n")
+    }
+}
+
+impl ActiveChange {
+    fn text(&self) -> String {
+        format!(
+            "change {} ({}) is active: phase {}, {}, epoch {} -> {}, {} slots move ({} sealed, {} flipped), run by {} since {}, {}; next: {}",
+            self.what.id,
+            self.what.action,
+            crate::exit::phase_name(self.what.phase),
+            self.step,
+            self.what.from_epoch,
+            self.what.to_epoch,
+            self.what.moving_slots,
+            self.sealed_slots,
+            self.flipped_slots,
+            self.operator,
+            self.started,
+            if self.attended { "still running" } else { "which has not been heard of lately" },
+            self.allowed.join(" or "),
+        )
     }
 }
 
@@ -226,6 +261,7 @@ fn table(nodes: &[NodeStatus]) -> String {
     ]);
     for node in nodes {
         let state = match node.state {
+            MemberState::Up if node.leaving => "up, leaving",
             MemberState::Up => "up",
             MemberState::Down => "down",
         };

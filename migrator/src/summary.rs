@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use placement::{ChangeId, Epoch};
+use placement::{ChangeId, Epoch, NodeId};
 use serde::Serialize;
+
+use crate::meter::size;
 
 /// A change that is done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,9 +22,22 @@ pub struct Summary {
     pub moved_slots: usize,
     /// Entries put into the receivers' L1.
     pub copied_entries: u64,
-    /// From the first seal sent to the flip, in milliseconds: how long writes of moving slots may have waited. Null when the
-    /// seal was another run's.
+    /// Their keys and values.
+    pub copied_bytes: u64,
+    /// Moved slots that the receivers began without copied entries.
+    pub cold_slots: usize,
+    /// Entries of the moved slots in the receivers' L1 right after the flip, of those the old owners held before the copy,
+    /// 0 to 1. Null when a node did not say, when nobody held any, or when an earlier run did the copying.
+    pub warm_share: Option<f64>,
+    /// From the first seal sent until the receivers were told of the flip, in milliseconds: how long writes of moving slots
+    /// may have waited. Null when the seal was another run's, or there was none.
     pub write_pause_ms: Option<u64>,
+    /// Reads that all nodes sent to the database during the change; null when they did not say.
+    pub origin_reads: Option<u64>,
+    /// The same per second, before the first seal; null when that was too short to tell.
+    pub origin_reads_per_second_before: Option<f64>,
+    /// The member whose slots were taken over because it was down: its memory is lost. Null otherwise.
+    pub taken_over_from: Option<NodeId>,
     /// Time per phase.
     pub phases_ms: PhaseTimes,
 }
@@ -48,20 +63,33 @@ pub fn milliseconds(time: Duration) -> u64 {
 impl Summary {
     /// For people.
     pub fn text(&self) -> String {
+        let mut lines = vec![
+            format!("done: {} (change {}), ring epoch {}", self.action, self.change, self.epoch),
+            format!("  moved slots     {}", self.moved_slots),
+        ];
+        match &self.taken_over_from {
+            Some(gone) => lines
+                .push(format!("  {gone} was down: its memory is lost, and its users start cold; what is in L2 stays")),
+            None => lines.extend(self.handoff_lines()),
+        }
+        lines.join("\n")
+    }
+
+    fn handoff_lines(&self) -> [String; 6] {
+        let unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
         let time = |ms: Option<u64>| ms.map_or("-".to_owned(), |ms| format!("{ms} ms"));
         let phases = self.phases_ms;
-        format!(
-            "done: {} (change {}), ring epoch {}\n  moved slots     {}\n  copied entries  {} (the receivers start cold)\n  write pause     {}\n  add node {}, copy keys {}, flip ring epoch {}, expire old {}",
-            self.action,
-            self.change,
-            self.epoch,
-            self.moved_slots,
-            self.copied_entries,
-            self.write_pause_ms.map_or("unknown (sealed by another run)".to_owned(), |ms| format!("{ms} ms")),
-            time(phases.add_node),
-            time(phases.copy_keys),
-            time(phases.flip_epoch),
-            time(phases.expire_old),
-        )
+        let warm = self.warm_share.map(|share| format!("{:.1} % of the entries held before", share * 100.0));
+        let pause = self.write_pause_ms.map(|ms| format!("{ms} ms"));
+        let before = self.origin_reads_per_second_before.map(|rate| format!("{rate:.1} per second"));
+        let reads = self.origin_reads.map(|reads| format!("{reads} (before the flip {})", unknown(before)));
+        [
+            format!("  copied          {} entries, {}", self.copied_entries, size(self.copied_bytes as f64)),
+            format!("  kept warm       {}; {} slots start cold", unknown(warm), self.cold_slots),
+            format!("  write pause     {}", pause.unwrap_or_else(|| "unknown (sealed by another run)".to_owned())),
+            format!("  database reads  {}", unknown(reads)),
+            format!("  add node {}, copy keys {}", time(phases.add_node), time(phases.copy_keys)),
+            format!("  flip ring epoch {}, expire old {}", time(phases.flip_epoch), time(phases.expire_old)),
+        ]
     }
 }

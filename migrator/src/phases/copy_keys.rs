@@ -1,20 +1,190 @@
-//! Phase 2, "copy keys": the receivers start cold, so nothing is copied and their first reads go to the origin.
+//! Phase 2, "copy keys": the old owners copy what their L1 holds of the moving slots to the receivers, all at once, until
+//! every stream has caught up (protocol C2, C3). They go on sending each write until the seal.
+//!
+//! What the answers mean, `ledger` decides; when to pause, `pace`. Here they are asked and told.
 
-use origin::ChangeRow;
+mod ledger;
 
-use crate::phases::Tools;
-use crate::progress::Step;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
-    /// Entries put into the receivers' L1.
-    pub entries: u64,
+use client::ControlError;
+use futures_util::future::join_all;
+use origin::{ChangeRow, NodeRow};
+use placement::{NodeId, Phase, Slot};
+use tokio::time::{Instant, sleep, timeout};
+use wire::control::{CopyReceiver, CopyReport, CopyRequest};
+
+use crate::cluster_load::ClusterLoad;
+use crate::copy_order::CopyOrder;
+use crate::limits::CALL_WAIT;
+use crate::meter::{Amounts, Meter, size};
+use crate::pace::{Governor, Turn};
+use crate::phases::flip_epoch::phase_of;
+use crate::phases::{StepError, Tools, live};
+use crate::progress::{CopyProgress, Step};
+
+use ledger::Ledger;
+
+/// The slots of each receiver, by old owner.
+type Routes = BTreeMap<NodeId, BTreeMap<NodeId, Vec<Slot>>>;
+
+/// A copy under way.
+struct Copying<'a> {
+    tools: &'a Tools,
+    change: &'a ChangeRow,
+    order: &'a CopyOrder,
+    load: &'a mut ClusterLoad,
+    routes: Routes,
+    rows: Vec<NodeRow>,
+    surveyed: Instant,
+    heard_database: Instant,
+    ledger: Ledger,
+    governor: Governor,
 }
 
-/// Says that the receivers start cold.
-pub fn run(tools: &Tools, change: &ChangeRow) -> (Copied, std::time::Duration) {
-    let phase = tools.progress.phase(Step::CopyKeys, 0, "entries");
-    let took = phase.done(&format!("nothing copied: the receivers of {} slots start cold", change.moves.len()));
-    (Copied::default(), took)
+/// Copies until all receivers have everything; answers what was copied and how long it took. Dropping it stops the asking,
+/// not the streams: these end with the change.
+pub async fn run(
+    tools: &Tools,
+    change: &ChangeRow,
+    order: &CopyOrder,
+    load: &mut ClusterLoad,
+) -> Result<(Amounts, Duration), StepError> {
+    let routes = routes(change);
+    if order.cold || routes.is_empty() {
+        let phase = tools.progress.phase(Step::CopyKeys, 0, "entries");
+        let took = phase.done(&format!("nothing copied: {} slots move", change.moves.len()));
+        return Ok((Amounts::default(), took));
+    }
+    let now = Instant::now();
+    let pairs = routes.iter().flat_map(|(owner, to)| to.keys().map(|receiver| (owner.clone(), receiver.clone())));
+    let ledger = Ledger::new(pairs, order.waits, now);
+    let governor = Governor::new(order.bounds);
+    let rows = Vec::new();
+    let mut copying =
+        Copying { tools, change, order, load, routes, rows, surveyed: now, heard_database: now, ledger, governor };
+    copying.survey().await?;
+    copying.to_the_end().await
 }
+
+fn routes(change: &ChangeRow) -> Routes {
+    let mut routes = Routes::new();
+    for moving in &change.moves {
+        let of_owner = routes.entry(moving.from.clone()).or_default();
+        of_owner.entry(moving.to.clone()).or_default().push(moving.slot);
+    }
+    routes
+}
+
+impl Copying<'_> {
+    async fn to_the_end(mut self) -> Result<(Amounts, Duration), StepError> {
+        let mut progress = CopyProgress::begin(&self.tools.progress);
+        let mut meter = Meter::default();
+        loop {
+            self.ask_all().await?;
+            let now = Instant::now();
+            let reading = meter.read(now, self.ledger.amounts());
+            progress.show(now, &reading);
+            // Not while paused: the flip is the hardest moment for a cluster that is over its bounds already.
+            if self.ledger.is_complete() && self.governor.paused().is_none() {
+                let Amounts { entries, bytes, .. } = reading.amounts;
+                let result = format!("{entries} entries, {} copied", size(bytes as f64));
+                return Ok((reading.amounts, progress.done(&reading, &result)));
+            }
+            self.check_waits(now)?;
+            sleep(self.order.waits.poll).await;
+            if self.surveyed.elapsed() >= self.order.waits.survey {
+                self.survey().await?;
+            }
+        }
+    }
+
+    /// Asks all old owners that are due, at the same time.
+    async fn ask_all(&mut self) -> Result<(), StepError> {
+        let due = self.ledger.to_ask(Instant::now());
+        let answers = join_all(due.iter().map(|owner| self.ask(owner))).await;
+        let now = Instant::now();
+        for (owner, answer) in due.iter().zip(answers) {
+            let Some(answer) = answer? else {
+                self.ledger.unanswered(owner);
+                continue;
+            };
+            for broken in self.ledger.answered(now, owner, answer)? {
+                let (owner, receiver, reason) = (broken.owner, broken.receiver, broken.reason);
+                self.tools.progress.note(&format!("{owner} to {receiver}: the stream broke, trying again: {reason}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// `None`: no answer in time.
+    async fn ask(&self, owner: &NodeId) -> Result<Option<Result<CopyReport, ControlError>>, StepError> {
+        let row = live(&self.rows, owner, GIVES)?;
+        let receivers = self.routes[owner].iter().map(|(node, slots)| {
+            let address = live(&self.rows, node, TAKES)?.address.clone();
+            Ok(CopyReceiver { node: node.clone(), address, slots: slots.clone() })
+        });
+        let receivers = receivers.collect::<Result<Vec<_>, StepError>>()?;
+        let request = CopyRequest { receivers, max_bytes_per_second: self.rate_of_one() };
+        Ok(timeout(CALL_WAIT, self.tools.nodes.copy(&row.address, self.change.id, &request)).await.ok())
+    }
+
+    /// The most bytes per second of each old owner; 0 while paused.
+    fn rate_of_one(&self) -> Option<u64> {
+        match self.governor.paused() {
+            Some(_) => Some(0),
+            None => self.order.max_bytes_per_second.map(|all| (all / self.routes.len() as u64).max(1)),
+        }
+    }
+
+    fn check_waits(&mut self, now: Instant) -> Result<(), StepError> {
+        let Some(because) = self.governor.paused() else { return self.ledger.check_progress(now) };
+        self.ledger.paused(now);
+        let allowed = self.order.waits.pauses;
+        if self.governor.paused_for(now) > allowed {
+            return Err(StepError::PausedTooLong { allowed, because });
+        }
+        Ok(())
+    }
+
+    /// Looks whether the change still wants to be copied, everybody is there, and the cluster bears it.
+    async fn survey(&mut self) -> Result<(), StepError> {
+        self.surveyed = Instant::now();
+        match self.look_at_database().await {
+            Ok(()) => self.heard_database = Instant::now(),
+            // The nodes go on without the database for a while, and so does the copy.
+            Err(StepError::Origin(error)) if self.has_rows() => tracing::warn!(%error, "copying goes on"),
+            Err(error) => return Err(error),
+        }
+        let Some(window) = self.load.round(self.tools, self.change, &self.rows).await else { return Ok(()) };
+        match self.governor.judge(Instant::now(), &window) {
+            Some(Turn::Pause(over)) => self.tools.progress.paused(&over),
+            Some(Turn::Resume) => self.tools.progress.resumed(),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn has_rows(&self) -> bool {
+        !self.rows.is_empty() && self.heard_database.elapsed() < self.order.waits.database
+    }
+
+    async fn look_at_database(&mut self) -> Result<(), StepError> {
+        match phase_of(self.tools, self.change.id).await? {
+            Phase::Copy => {}
+            other => return Err(StepError::MovedElsewhere(other)),
+        }
+        self.rows = self.tools.origin.nodes().await?;
+        for (owner, receivers) in &self.routes {
+            live(&self.rows, owner, GIVES)?;
+            for receiver in receivers.keys() {
+                live(&self.rows, receiver, TAKES)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const GIVES: &str = "owns moving slots";
+const TAKES: &str = "receives slots";

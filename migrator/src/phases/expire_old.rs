@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use origin::ChangeRow;
+use placement::ring::SlotMove;
 use placement::{NodeId, Phase};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -13,8 +14,8 @@ use crate::phases::{StepError, Tools, by_old_owner, patiently};
 use crate::progress::PhaseProgress;
 
 /// Tells the receivers that slots are theirs, so that they serve at once; they would find out by themselves.
-pub async fn wake_receivers(tools: &Tools, change: &ChangeRow) {
-    let receivers: BTreeSet<&NodeId> = change.moves.iter().map(|moving| &moving.to).collect();
+pub async fn wake_receivers(tools: &Tools, moves: &[SlotMove]) {
+    let receivers: BTreeSet<&NodeId> = moves.iter().map(|moving| &moving.to).collect();
     let Ok(nodes) = tools.origin.nodes().await else { return };
     let calls = nodes.iter().filter(|row| receivers.contains(&row.id)).map(|row| async {
         let told = timeout(CALL_WAIT, tools.nodes.refresh(&row.address)).await;

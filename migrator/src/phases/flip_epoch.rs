@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use origin::{ChangeRow, FlipOutcome, NodeRow, OriginError, SealedSlot};
 use placement::{ChangeId, NodeId, Phase, Slot};
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::control::{SealReport, SealRequest};
+use wire::control::{CompleteStream, SealReport, SealRequest};
 
 use crate::limits::RETRY_PAUSE;
 use crate::phases::{StepError, Tools, by_old_owner, live, may_pass, patiently};
@@ -91,18 +91,23 @@ fn innermost<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn s
     error
 }
 
-/// Puts reports and receivers together, one line for each moving slot.
+/// Puts reports and receivers together, one line for each moving slot. A slot whose stream is not complete, or went to
+/// another, has none: its receiver starts cold.
 fn seal_list(
     change: &ChangeRow,
     reports: &HashMap<NodeId, SealReport>,
     nodes: &[NodeRow],
 ) -> Result<Vec<SealedSlot>, StepError> {
     let mut tenures = HashMap::with_capacity(change.moves.len());
+    let mut streams: HashMap<(&NodeId, Slot), &CompleteStream> = HashMap::new();
     for (owner, report) in reports {
         if &report.node != owner {
             return Err(StepError::WrongReport { node: owner.clone(), what: "it calls itself by another name" });
         }
         tenures.extend(report.slots.iter().map(|sealed| ((owner, sealed.slot), (sealed.tenure, report.incarnation))));
+        for stream in &report.streams {
+            streams.extend(stream.slots.iter().map(|&slot| ((owner, slot), stream)));
+        }
     }
     let line = |slot: Slot, from: &NodeId, to: &NodeId| {
         let (tenure, owner_incarnation) = *tenures
@@ -114,7 +119,10 @@ fn seal_list(
             owner: from.clone(),
             owner_incarnation,
             tenure,
-            stream: None,
+            stream: streams
+                .get(&(from, slot))
+                .filter(|stream| stream.receiver == *to)
+                .map(|stream| stream.stream.clone()),
             receiver: to.clone(),
             receiver_incarnation: receiver.incarnation,
         })

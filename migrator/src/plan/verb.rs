@@ -57,4 +57,12 @@ impl Verb {
             Self::RemoveNode { .. } | Self::SetWeight { .. } => None,
         }
     }
+
+    /// The member that leaves, if one does.
+    pub fn leaver(&self) -> Option<&NodeId> {
+        match self {
+            Self::RemoveNode { id } | Self::ReplaceNode { old: id, .. } => Some(id),
+            Self::AddNode { .. } | Self::SetWeight { .. } => None,
+        }
+    }
 }
