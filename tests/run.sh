@@ -45,6 +45,7 @@ as_root() {
 has() { type -P "$1" >/dev/null; }
 docker_answers() { has docker && timeout 20 docker info >/dev/null 2>&1; }
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { has pg_config && [[ -x $(pg_config --bindir)/initdb ]]; }; }
+has_faketime() { ls /usr/lib/*/faketime/libfaketime*.so.1 >/dev/null 2>&1; }
 
 missing_packages() {
     has_postgres || echo postgresql
@@ -53,6 +54,7 @@ missing_packages() {
     has curl || echo curl
     has cc || echo build-essential
     has pgrep && has kill || echo procps
+    has_faketime || echo libfaketime
     if docker_answers; then
         has debootstrap || echo debootstrap
     fi

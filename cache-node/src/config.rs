@@ -5,6 +5,8 @@ use std::time::Duration;
 use placement::{NodeId, Weight};
 use service::settings::ClusterToken;
 
+use crate::drain::Drain;
+
 /// The settings of a node, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -26,7 +28,9 @@ pub struct Config {
     pub negative_ttl: Duration,
     /// How long the lease lasts without a heartbeat.
     pub lease_ttl: Duration,
-    /// How long a stop waits for requests in progress.
+    /// What a stop does with the slots.
+    pub drain: Drain,
+    /// How long a stop waits for requests in progress, and before that for a handoff.
     pub drain_timeout: Duration,
     /// The bearer token of the cluster, if it has one.
     pub cluster_token: Option<ClusterToken>,
@@ -47,6 +51,7 @@ impl Config {
             l2_ttl: Duration::from_secs(3600),
             negative_ttl: Duration::from_secs(30),
             lease_ttl: Duration::from_secs(3),
+            drain: Drain::default(),
             drain_timeout: Duration::from_secs(10),
             cluster_token: None,
             max_value_bytes: 1 << 20,

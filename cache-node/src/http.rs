@@ -4,6 +4,7 @@ mod answer;
 mod conditions;
 mod control;
 mod entries;
+mod handoffs;
 mod health;
 mod listing;
 
@@ -39,10 +40,13 @@ impl App {
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(health::metrics))
+            .route("/internal/changes/{change}/copy", post(control::copy))
             .route("/internal/changes/{change}/seal", post(control::seal))
             .route("/internal/changes/{change}/settle", post(control::settle))
             .route("/internal/refresh", post(control::refresh))
             .route("/internal/slots", get(control::slots))
+            .route("/internal/load", get(control::load))
+            .route("/internal/handoffs/{stream}", get(handoffs::receive))
             .fallback(|| async { answer::problem(ProblemCode::NotFound, "see the README for the routes") })
             .method_not_allowed_fallback(|| async {
                 answer::problem(ProblemCode::MethodNotAllowed, "this route has another method")

@@ -18,7 +18,7 @@ use crate::node::{Node, Refreshed};
 use crate::read_path::{LoadByHand, ReadRefused, Source, begin_load_for_test};
 use crate::write_path::{WriteRefused, WriteRequest};
 
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 struct Fixture {
     node: Arc<Node>,
@@ -32,7 +32,7 @@ impl Drop for Fixture {
     }
 }
 
-fn id(name: &str) -> NodeId {
+pub(crate) fn id(name: &str) -> NodeId {
     name.parse().expect("node id")
 }
 
@@ -55,7 +55,7 @@ async fn fixture() -> Fixture {
 }
 
 /// What `ownership::lease_renewal` does at a start.
-async fn claim(node: &Node) {
+pub(crate) async fn claim(node: &Node) {
     let asked_at = crate::clock::Moment::now();
     let config = &node.config;
     let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, LEASE).await;
@@ -65,11 +65,11 @@ async fn claim(node: &Node) {
     node.lease.confirmed(asked_at, LEASE);
 }
 
-fn name(key: &str) -> EntryName {
+pub(crate) fn name(key: &str) -> EntryName {
     EntryName::new(UserId::parse(b"user-1").expect("user"), EntryKey::parse(key).expect("key"))
 }
 
-fn put(key: &str, value: &'static str) -> WriteRequest {
+pub(crate) fn put(key: &str, value: &'static str) -> WriteRequest {
     let kind = WriteKind::Put {
         value: Bytes::from_static(value.as_bytes()),
         content_type: "text/plain".to_owned(),
@@ -78,7 +78,7 @@ fn put(key: &str, value: &'static str) -> WriteRequest {
     WriteRequest { name: name(key), kind, precondition: Precondition::None }
 }
 
-async fn value(node: &Arc<Node>, key: &str) -> (Option<String>, Source) {
+pub(crate) async fn value(node: &Arc<Node>, key: &str) -> (Option<String>, Source) {
     let read = node.read(&name(key)).await.expect("read");
     let text = read.content.map(|entry| String::from_utf8(entry.value.to_vec()).expect("utf-8"));
     (text, read.source)

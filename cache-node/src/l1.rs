@@ -1,12 +1,14 @@
 //! L1: the entries in this process's memory. A store and no more: what may go in and out is decided elsewhere.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use moka::sync::Cache;
 use origin::StoredEntry;
 use placement::slot_hold::Reign;
 
+use crate::clock::Moment;
 use crate::entry_name::EntryName;
 
 /// What is known of a name: the entry, or that there is none.
@@ -14,10 +16,30 @@ pub(crate) type Content = Option<Arc<StoredEntry>>;
 
 /// An L1 entry with the reign it was stored under; of use only while that is the slot's reign (protocol T7).
 #[derive(Clone)]
-pub(crate) struct Tagged {
-    pub(crate) tag: Reign,
-    pub(crate) content: Content,
+struct Tagged {
+    tag: Reign,
+    held: Arc<Held>,
+}
+
+struct Held {
+    content: Content,
     lifetime: Duration,
+    expires_at: Moment,
+    /// Hits since it was stored: the order in which entries are handed to another node.
+    hits: AtomicU32,
+}
+
+impl Held {
+    fn value_bytes(&self) -> usize {
+        self.content.as_ref().map_or(0, |entry| entry.value.len())
+    }
+}
+
+/// An entry as it is handed on: with the moment at which it must be gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Expiring {
+    pub(crate) content: Content,
+    pub(crate) expires_at: Moment,
 }
 
 /// The cache, bounded by bytes.
@@ -51,25 +73,25 @@ impl std::hash::Hasher for HashOfName {
 }
 
 /// What an entry costs beside its own bytes, in bytes: map node, policy queues, reference counts.
-const OVERHEAD: usize = 200;
+const OVERHEAD: usize = 240;
 
 struct Lifetimes;
 
 impl moka::Expiry<EntryName, Tagged> for Lifetimes {
     fn expire_after_create(&self, _: &EntryName, entry: &Tagged, _: Instant) -> Option<Duration> {
-        Some(entry.lifetime)
+        Some(entry.held.lifetime)
     }
 
     // Without this an overwritten entry would keep the old one's deadline.
     fn expire_after_update(&self, _: &EntryName, entry: &Tagged, _: Instant, _: Option<Duration>) -> Option<Duration> {
-        Some(entry.lifetime)
+        Some(entry.held.lifetime)
     }
 }
 
 impl L1 {
     pub(crate) fn new(max_bytes: u64, ttl: Duration, negative_ttl: Duration) -> Self {
         let weigh = |name: &EntryName, entry: &Tagged| {
-            let value = entry.content.as_ref().map_or(0, |entry| entry.value.len() + entry.content_type.len());
+            let value = entry.held.content.as_ref().map_or(0, |entry| entry.value.len() + entry.content_type.len());
             u32::try_from(OVERHEAD + name.size() + value).unwrap_or(u32::MAX)
         };
         let entries = Cache::builder()
@@ -82,14 +104,24 @@ impl L1 {
 
     /// The entry if its tag is `reign`.
     pub(crate) fn get(&self, name: &EntryName, reign: Reign) -> Option<Content> {
-        self.entries.get(name).filter(|entry| entry.tag == reign).map(|entry| entry.content)
+        let entry = self.entries.get(name).filter(|entry| entry.tag == reign)?;
+        entry.held.hits.fetch_add(1, Ordering::Relaxed);
+        Some(entry.held.content.clone())
+    }
+
+    /// The entry if its tag is `reign`, to be handed on; no hit.
+    pub(crate) fn expiring(&self, name: &EntryName, reign: Reign) -> Option<Expiring> {
+        let entry = self.entries.get(name).filter(|entry| entry.tag == reign)?;
+        Some(Expiring { content: entry.held.content.clone(), expires_at: entry.held.expires_at })
     }
 
     /// Stores what a load or write of `reign` found, for at most `at_most`; inside the key's critical section only.
     pub(crate) fn put(&self, name: EntryName, tag: Reign, content: Content, at_most: Option<Duration>) {
         let ttl = if content.is_some() { self.ttl } else { self.negative_ttl };
         let lifetime = at_most.map_or(jittered(ttl), |at_most| jittered(ttl).min(at_most));
-        self.entries.insert(name, Tagged { tag, content, lifetime });
+        let expires_at = Moment::now().plus(lifetime);
+        let held = Arc::new(Held { content, lifetime, expires_at, hits: AtomicU32::new(0) });
+        self.entries.insert(name, Tagged { tag, held });
     }
 
     /// Removes the entry whatever its tag; inside the key's critical section only (protocol W1).
@@ -110,8 +142,22 @@ impl L1 {
     /// Calls `visit` with name, tag and value size of each entry.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&EntryName, Reign, usize)) {
         for (name, entry) in &self.entries {
-            visit(&name, entry.tag, entry.content.as_ref().map_or(0, |entry| entry.value.len()));
+            visit(&name, entry.tag, entry.held.value_bytes());
         }
+    }
+
+    /// The entries for which `wanted` holds, those with the most hits first, each with the bytes of key and value.
+    /// Takes time and memory by the number of entries: not on a thread that serves.
+    pub(crate) fn hottest(&self, wanted: impl Fn(&EntryName, Reign) -> bool) -> Vec<(EntryName, u64)> {
+        let mut found: Vec<(u32, EntryName, u64)> = Vec::new();
+        for (name, entry) in &self.entries {
+            if wanted(&name, entry.tag) {
+                let bytes = name.size() + entry.held.value_bytes();
+                found.push((entry.held.hits.load(Ordering::Relaxed), EntryName::clone(&name), bytes as u64));
+            }
+        }
+        found.sort_unstable_by_key(|(hits, ..)| std::cmp::Reverse(*hits));
+        found.into_iter().map(|(_, name, bytes)| (name, bytes)).collect()
     }
 }
 
@@ -158,6 +204,21 @@ mod tests {
         let l1 = l1(1 << 20);
         l1.put(name("a"), Reign::new(1), None, None);
         assert!(matches!(l1.get(&name("a"), Reign::new(1)), Some(None)));
+    }
+
+    #[test]
+    fn the_hottest_entries_come_first() {
+        let l1 = l1(1 << 20);
+        for (key, hits) in [("cold", 0), ("hot", 9), ("warm", 3)] {
+            l1.put(name(key), Reign::new(1), content(10), None);
+            for _ in 0..hits {
+                l1.get(&name(key), Reign::new(1));
+            }
+        }
+        l1.put(name("another's"), Reign::new(2), content(10), None);
+        let found = l1.hottest(|_, tag| tag == Reign::new(1));
+        let keys: Vec<&str> = found.iter().map(|(name, _)| name.key.as_str()).collect();
+        assert_eq!(keys, ["hot", "warm", "cold"]);
     }
 
     #[test]

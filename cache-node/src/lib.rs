@@ -4,7 +4,9 @@
 
 mod clock;
 mod config;
+mod drain;
 mod entry_name;
+mod handoff;
 mod http;
 #[cfg(test)]
 mod interleavings;
@@ -24,4 +26,5 @@ mod slots;
 mod write_path;
 
 pub use config::{Config, RedisUrl, RedisUrlInvalid};
+pub use drain::Drain;
 pub use running::start;

@@ -41,3 +41,38 @@ pub(crate) const JSON_BODY_MAX: u64 = 2 * 1024 * 1024;
 pub(crate) const MGET_CONCURRENCY: usize = 32;
 /// The most bytes of one stored content type or cache control.
 pub(crate) const STORED_HEADER_MAX: usize = 256;
+/// How many bytes of frames a receiver lets one stream have on its way: enough for a gigabit over 8 ms.
+pub(crate) const HANDOFF_WINDOW: u32 = 1 << 20;
+/// How many bytes of copied entries wait in a stream's queue: the rest stays in L1 until there is room.
+pub(crate) const HANDOFF_COPY_QUEUE: usize = 256 << 10;
+/// From how many bytes of writes in a stream's queue on values stay behind: the receiver will load them.
+pub(crate) const HANDOFF_VALUES_QUEUE: usize = 8 << 20;
+/// How many bytes of writes may wait in a stream's queue before the stream is given up.
+pub(crate) const HANDOFF_QUEUE_MAX: usize = 16 << 20;
+/// How many bytes of frames are written at a time.
+pub(crate) const HANDOFF_BATCH: usize = 64 << 10;
+/// How often an idle stream says that it lives.
+pub(crate) const HANDOFF_BEAT: Duration = Duration::from_secs(1);
+/// How long a receiver waits for bytes: many beats.
+pub(crate) const HANDOFF_SILENCE: Duration = Duration::from_secs(10);
+/// How long an old owner waits for a reply: one largest value over a slow link.
+pub(crate) const HANDOFF_REPLY: Duration = Duration::from_secs(30);
+/// How long opening a stream may take.
+pub(crate) const HANDOFF_CONNECT: Duration = Duration::from_secs(3);
+/// How long a seal waits until the receivers have everything: writes wait as long; then they start cold.
+pub(crate) const HANDOFF_END: Duration = Duration::from_secs(2);
+/// How many streams a node receives at a time: more than one per old owner is a mistake.
+pub(crate) const HANDOFFS_RECEIVED_MAX: usize = 256;
+/// What a frame may hold beside the largest value, in bytes: names, headers, a list of 4096 slots.
+pub(crate) const HANDOFF_FRAME_REST: usize = 512 << 10;
+/// How many entries are handed on before other tasks of the thread get their turn.
+pub(crate) const HANDOFF_TURN: usize = 64;
+/// The most bytes of a stream's id.
+pub(crate) const HANDOFF_ID_MAX: usize = 64;
+/// How often a node that waits for its handoff looks whether it still makes sense to wait.
+pub(crate) const HANDOFF_POLL: Duration = Duration::from_millis(250);
+/// How many such looks in a row may go unanswered before the node stops waiting: one may fall into a reconnect.
+pub(crate) const HANDOFF_LOOKS_UNANSWERED_MAX: u32 = 3;
+/// How long a node serves on after its handoff: gateways that still hold the old ring get 421 and go to the new owner,
+/// instead of a refused connection.
+pub(crate) const HANDOFF_LINGER: Duration = Duration::from_millis(500);

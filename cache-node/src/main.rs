@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use cache_node::{Config, RedisUrl};
-use clap::{Parser, Subcommand};
+use cache_node::{Config, Drain, RedisUrl};
+use clap::{Parser, Subcommand, ValueEnum};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use placement::{NodeId, Weight};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
+use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -67,7 +68,11 @@ struct Settings {
     /// How long the lease lasts without a heartbeat: 1s to 60s.
     #[arg(long, env = "SHARDCACHE_LEASE_TTL", default_value = "3s", value_parser = lease_ttl, hide_env_values = true)]
     lease_ttl: HumanDuration,
-    /// How long a stop waits for requests in progress.
+    /// What a stop does with the node's slots: keep them for its return, or have them handed off to other members first,
+    /// which takes a running `migrator watch`.
+    #[arg(long, env = "SHARDCACHE_DRAIN", default_value = "release", hide_env_values = true)]
+    drain: DrainSetting,
+    /// How long a stop waits for requests in progress, and before that for a handoff.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
     /// Bearer token that gateways and the migrator must send.
@@ -79,6 +84,12 @@ struct Settings {
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DrainSetting {
+    Release,
+    Handoff,
 }
 
 fn main() -> ExitCode {
@@ -116,6 +127,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         l2_ttl: settings.l2_ttl.get(),
         negative_ttl: settings.negative_ttl.get(),
         lease_ttl: settings.lease_ttl.get(),
+        drain: drain(settings.drain, &stop),
         drain_timeout: settings.drain_timeout.get(),
         cluster_token: settings.cluster_token,
         max_value_bytes: settings.max_value_bytes.bytes(),
@@ -125,6 +137,24 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     node.stopped().await?;
     origin.close().await;
     Ok(())
+}
+
+fn drain(setting: DrainSetting, stop: &CancellationToken) -> Drain {
+    match setting {
+        DrainSetting::Release => Drain::Release,
+        DrainSetting::Handoff => {
+            let hurry = CancellationToken::new();
+            tokio::spawn(cancel_at_second_signal(stop.clone(), hurry.clone()));
+            Drain::Handoff { hurry }
+        }
+    }
+}
+
+/// Whoever asks twice does not want to wait for the handoff.
+async fn cancel_at_second_signal(stop: CancellationToken, hurry: CancellationToken) {
+    stop.cancelled().await;
+    service::stop::on_signals().cancelled().await;
+    hurry.cancel();
 }
 
 fn weight(text: &str) -> Result<Weight, String> {

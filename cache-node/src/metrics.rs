@@ -20,6 +20,10 @@ pub(crate) struct Metrics {
     pub(crate) wrong_owner: Counter,
     pub(crate) renewed_slots: Counter,
     pub(crate) fenced: Counter,
+    pub(crate) adopted_slots: Counter,
+    pub(crate) handed_entries: Counter,
+    pub(crate) taken_entries: Counter,
+    pub(crate) broken_streams: Counter,
     pub(crate) l2_errors: Counter,
     pub(crate) l2_probe_failures: Counter,
     pub(crate) l2_sessions: Gauge,
@@ -104,6 +108,10 @@ impl Metrics {
             wrong_owner: Counter::default(),
             renewed_slots: Counter::default(),
             fenced: Counter::default(),
+            adopted_slots: Counter::default(),
+            handed_entries: Counter::default(),
+            taken_entries: Counter::default(),
+            broken_streams: Counter::default(),
             l2_errors: Counter::default(),
             l2_probe_failures: Counter::default(),
             l2_sessions: Gauge::default(),
@@ -127,6 +135,10 @@ impl Metrics {
         registry.register("wrong_owner", "Requests answered 421", self.wrong_owner.clone());
         registry.register("renewed_slots", "Slots that got a new tenure by RENEW", self.renewed_slots.clone());
         registry.register("fenced", "Times this process lost its incarnation", self.fenced.clone());
+        registry.register("adopted_slots", "Slots gained with their entries", self.adopted_slots.clone());
+        registry.register("handoff_entries_sent", "Entries sent to receivers", self.handed_entries.clone());
+        registry.register("handoff_entries_received", "Entries taken from old owners", self.taken_entries.clone());
+        registry.register("handoff_streams_broken", "Streams to receivers that broke", self.broken_streams.clone());
         registry.register("l2_errors", "L2 commands that failed or took too long", self.l2_errors.clone());
         registry.register("l2_probe_failures", "Failed attempts to form an L2 session", self.l2_probe_failures.clone());
         registry.register("l2_sessions", "L2 servers in use", self.l2_sessions.clone());

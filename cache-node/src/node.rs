@@ -1,19 +1,22 @@
 //! The node as a whole: its parts, and the table reads that keep its slots true.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use http::HeaderValue;
 use origin::{Origin, OriginError, SlotRow};
 use placement::freshness::{LoadStart, View};
+use placement::handoff_offer::FlippedSlot;
 use placement::slot_hold::Applied;
-use placement::{Epoch, Incarnation};
+use placement::{Epoch, Incarnation, Slot};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::entry_name::EntryName;
+use crate::handoff::Handoff;
 use crate::key_guard::{KeyGuards, Stripe};
 use crate::l1::L1;
 use crate::l2::L2;
@@ -35,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) l2: L2,
     pub(crate) lease: Lease,
     pub(crate) renewals: Renewals,
+    pub(crate) handoff: Handoff,
     pub(crate) metrics: Arc<Metrics>,
     /// Loads and registered writes: a stop waits for them (protocol X4).
     pub(crate) work: TaskTracker,
@@ -99,6 +103,7 @@ impl Node {
             l2: L2::new(&config.redis_urls, config.l2_ttl, config.negative_ttl, &metrics),
             lease: Lease::default(),
             renewals: Renewals::default(),
+            handoff: Handoff::default(),
             metrics,
             work: TaskTracker::new(),
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
@@ -136,7 +141,8 @@ impl Node {
         let incarnation = self.status.incarnation();
         match self.origin.read_slots(&self.config.node_id, incarnation).await? {
             Some(rows) => {
-                self.apply_rows(&rows);
+                let flipped = self.flipped_offers(&rows).await;
+                self.apply_rows_with(&rows, &flipped);
                 Ok(Refreshed::Current)
             }
             None => {
@@ -151,20 +157,27 @@ impl Node {
 
     /// Applies rows and releases the keys of unknown writes that they settle (protocol T2–T6, W6).
     pub(crate) fn apply_rows(&self, rows: &[SlotRow]) {
-        let (mut gained, mut lost) = (0u32, 0u32);
+        self.apply_rows_with(rows, &HashMap::new());
+    }
+
+    /// [`Node::apply_rows`], with what the journal says of slots that are offered to us (C8).
+    fn apply_rows_with(&self, rows: &[SlotRow], flipped: &HashMap<Slot, FlippedSlot>) {
+        let (mut gained, mut lost, mut adopted) = (0u32, 0u32, 0u32);
         for row in rows {
-            let (applied, settled) = self.slots.apply(row);
-            match applied {
+            let applied = self.slots.apply(row, flipped.get(&row.slot));
+            adopted += u32::from(applied.adopted);
+            match applied.applied {
                 Applied::NewReign => gained += 1,
                 Applied::Lost => lost += 1,
                 Applied::Stale | Applied::SameReign | Applied::NotOurs => {}
             }
-            for name in settled {
+            for name in applied.settled {
                 self.release_key(&name);
             }
         }
         if gained + lost > 0 {
-            tracing::info!(gained, lost, owned = self.slots.owned(), "slots changed");
+            self.metrics.adopted_slots.inc_by(u64::from(adopted));
+            tracing::info!(gained, adopted, lost, owned = self.slots.owned(), "slots changed");
         }
     }
 

@@ -184,6 +184,7 @@ impl LoadTask {
         let view = node.view(&self.name, &stripe, &slot);
         if may_store(self.start, view) {
             node.l1.put(self.name.clone(), self.start.reign, loaded.content.clone(), at_most);
+            node.hand_on(&slot, &self.name, self.start.reign);
         }
         let lease = lease.filter(|_| may_redeem(self.start, view));
         if let Source::Origin { l2_stored, .. } = &mut loaded.source {

@@ -13,10 +13,10 @@ use tokio_util::task::TaskTracker;
 use crate::config::Config;
 use crate::http::App;
 use crate::node::Node;
-use crate::{ownership, renewals};
+use crate::{drain, ownership, renewals};
 
-/// Starts a node that runs until `stop`: drained then, and its lease released if every write has ended. Returns once it
-/// listens; it claims its name in the background.
+/// Starts a node that runs until `stop`: drained then as [`Config::drain`] says, and its lease released if every write has
+/// ended. Returns once it listens; it claims its name in the background.
 pub async fn start(
     config: Config,
     origin: Origin,
@@ -40,19 +40,11 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
     let drain_timeout = node.config.drain_timeout;
     let app = App::new(Arc::clone(&node));
     let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
-    let draining = Arc::clone(&node);
-    let stopping = stop.clone();
-    tasks.spawn({
-        let background = background.clone();
-        async move {
-            tokio::select! {
-                () = stopping.cancelled() => draining.status.draining.store(true, Ordering::Release),
-                () = background.cancelled() => {}
-            }
-        }
-    });
-    serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop).await;
+    let closing = CancellationToken::new();
+    tasks.spawn(close_at_stop(Arc::clone(&node), stop, closing.clone()));
+    serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, closing).await;
 
+    node.handoff.shut_down().await;
     node.work.close();
     let drained = tokio::time::timeout(drain_timeout, node.work.wait()).await.is_ok();
     // From here on nothing is served: the lease may end.
@@ -61,6 +53,14 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
     tasks.close();
     tasks.wait().await;
     release(&node, drained).await;
+}
+
+/// From the stop on the node is not ready; it closes its listener and connections once its slots need it no longer.
+async fn close_at_stop(node: Arc<Node>, stop: CancellationToken, closing: CancellationToken) {
+    stop.cancelled().await;
+    node.status.draining.store(true, Ordering::Release);
+    drain::before_closing(&node).await;
+    closing.cancel();
 }
 
 /// X4: the lease is left to run out unless every registered write has ended, unknown ones included.

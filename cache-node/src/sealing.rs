@@ -1,4 +1,5 @@
 //! The old owner's part in a ring change: seal and drain slots, settle when the change is over (protocol C5, C7, C9).
+//! Its streams: `handoff`.
 
 use origin::{AbortOutcome, OriginError};
 use placement::{ChangeId, Phase, Slot};
@@ -53,7 +54,8 @@ impl Node {
             };
             sealed.push(SealedTenure { slot, tenure });
         }
-        Ok(SealReport { node: self.config.node_id.clone(), incarnation, slots: sealed, streams: Vec::new() })
+        let streams = self.end_streams(change, &sealed).await;
+        Ok(SealReport { node: self.config.node_id.clone(), incarnation, slots: sealed, streams })
     }
 
     /// Reads slots and journal anew, unseals what belongs to an aborted change, and reports.
@@ -69,9 +71,15 @@ impl Node {
         })
     }
 
-    /// Looks after all seals; one that lasts too long is ended by aborting its change.
+    /// Looks after all seals, streams and offers; a seal that lasts too long is ended by aborting its change.
     pub(crate) async fn settle_seals(&self) -> Result<(), OriginError> {
-        for (change, since) in self.slots.seals() {
+        let seals = self.slots.seals();
+        for change in self.streamed_changes() {
+            if !seals.iter().any(|(sealed_for, _)| *sealed_for == change) {
+                self.settle_seal(change).await?;
+            }
+        }
+        for (change, since) in seals {
             if Moment::now().since(since) > limits::SEAL_MAX {
                 let reason = format!("{} waited too long for the flip", self.config.node_id);
                 if self.origin.abort_change(change, &reason).await? == AbortOutcome::Aborted {
@@ -80,11 +88,12 @@ impl Node {
             }
             self.settle_seal(change).await?;
         }
-        Ok(())
+        self.settle_offers().await
     }
 
     async fn settle_seal(&self, change: ChangeId) -> Result<(), OriginError> {
         let Some(row) = self.origin.change(change).await? else { return Ok(()) };
+        self.drop_streams(change, row.phase);
         match row.phase {
             Phase::Copy | Phase::Sealed => Ok(()),
             Phase::Flipped | Phase::Done => self.refresh_slots().await.map(|_| ()),

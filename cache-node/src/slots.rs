@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use origin::SlotRow;
+use placement::handoff_offer::{FlippedSlot, Offer};
 use placement::slot_hold::{Applied, HoldRow, Reign, SlotHold};
 use placement::{ChangeId, NodeId, SLOT_COUNT, Slot, Tenure};
 use tokio::sync::Notify;
@@ -13,6 +14,7 @@ use tokio::sync::futures::Notified;
 
 use crate::clock::Moment;
 use crate::entry_name::EntryName;
+use crate::handoff::Outgoing;
 
 /// All slots of one node.
 pub(crate) struct Slots {
@@ -39,6 +41,19 @@ pub(crate) struct SlotState {
     pub(crate) unsettled: Vec<(EntryName, Tenure)>,
     /// Since when the slot is sealed.
     pub(crate) sealed_at: Option<Moment>,
+    /// The stream that hands the slot's entries to another node; it belongs to the reign it was opened under (C3).
+    pub(crate) stream: Option<Arc<Outgoing>>,
+    /// What a stream of another node has brought of the slot (C2).
+    pub(crate) offer: Option<Offer>,
+}
+
+/// What applying a row did.
+pub(crate) struct RowApplied {
+    pub(crate) applied: Applied,
+    /// Whether the slot starts with what a stream has brought.
+    pub(crate) adopted: bool,
+    /// Writes whose outcome was unknown and that cannot commit any more.
+    pub(crate) settled: Vec<EntryName>,
 }
 
 /// What the hit path sees of a slot, in one atomic read.
@@ -106,8 +121,9 @@ impl Slots {
         self.cells[slot.index()].changed.notified()
     }
 
-    /// Applies one row (T2–T6); returns what it did and the writes it settles, which the caller must release.
-    pub(crate) fn apply(&self, row: &SlotRow) -> (Applied, Vec<EntryName>) {
+    /// Applies one row (T2–T6, C8); returns what it did and the writes it settles, which the caller must release.
+    /// `flipped` is what the journal says of the slot, where there is an offer of it.
+    pub(crate) fn apply(&self, row: &SlotRow, flipped: Option<&FlippedSlot>) -> RowApplied {
         let hold_row = HoldRow {
             mine: row.owner == self.me,
             tenure: row.tenure,
@@ -115,9 +131,21 @@ impl Slots {
             l2_space: row.l2_space.as_deref().map(Arc::from),
         };
         let mut slot = self.lock(row.slot);
-        let applied = slot.hold.apply(hold_row, || self.fresh_reign());
-        if applied == Applied::Stale {
-            return (applied, Vec::new());
+        let offered = slot.offer.as_ref().zip(flipped).and_then(|(offer, flip)| offer.adopted(flip, row.tenure));
+        let applied = slot.hold.apply(hold_row, || offered.unwrap_or_else(|| self.fresh_reign()));
+        match applied {
+            Applied::Stale => return RowApplied { applied, adopted: false, settled: Vec::new() },
+            Applied::SameReign | Applied::NotOurs => {}
+            Applied::NewReign | Applied::Lost => {
+                if let Some(stream) = slot.stream.take() {
+                    stream.end_of_reign();
+                }
+            }
+        }
+        // Adopted or not, R' is forgotten once the slot is ours.
+        let adopted = applied == Applied::NewReign && offered.is_some();
+        if row.owner == self.me {
+            slot.offer = None;
         }
         if slot.hold.sealed().is_none() {
             slot.sealed_at = None;
@@ -126,7 +154,7 @@ impl Slots {
         let settled = slot.unsettled.extract_if(.., |(_, sent_under)| *sent_under < tenure);
         let settled = settled.map(|(name, _)| name).collect();
         slot.publish();
-        (applied, settled)
+        RowApplied { applied, adopted, settled }
     }
 
     /// Fenced: nothing is ours until newer rows say so (L2).
@@ -135,6 +163,10 @@ impl Slots {
             let mut state = self.lock(slot);
             state.hold.forget();
             state.sealed_at = None;
+            state.offer = None;
+            if let Some(stream) = state.stream.take() {
+                stream.break_off("the old owner is fenced");
+            }
             state.publish();
         }
     }
@@ -163,7 +195,8 @@ impl Slots {
         seals
     }
 
-    fn fresh_reign(&self) -> Reign {
+    /// A number never used before in this process (I7).
+    pub(crate) fn fresh_reign(&self) -> Reign {
         Reign::new(self.last_reign.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }

@@ -93,6 +93,9 @@ impl Node {
             }
             Turn::Taken => {
                 self.l1.remove(name);
+                if let Some(stream) = &slot.stream {
+                    stream.invalidate(name);
+                }
                 slot.registered_writes += 1;
                 Ok(Attempt::Registered(Registered {
                     node: Arc::clone(self),
@@ -275,6 +278,8 @@ impl Registered {
             && prepared.reign != Reign::NONE
         {
             node.l1.put(self.name.clone(), prepared.reign, content.clone(), None);
+            // Not under another reign: this write may be older than what the stream's reign began with.
+            node.hand_on(&slot, &self.name, prepared.reign);
         }
         stripe.release_write(&self.name);
         slot.registered_writes -= 1;

@@ -115,6 +115,16 @@ pub enum Command {
     Abort,
     /// Show epoch, members, standbys and the active change
     Status,
+    /// Run as failure controller: take over the slots of nodes that stay down, let them in again when they are back, empty
+    /// nodes that want to stop, end changes whose migrator died. Several may run; one leads
+    Watch {
+        /// How long a node that is down is given to come back, 1s to 1h
+        #[arg(long, env = "SHARDCACHE_TAKEOVER_GRACE", default_value = "10s", value_parser = grace)]
+        grace: HumanDuration,
+        /// Only say who leads, and exit with 0 unless nobody does: a health check
+        #[arg(long)]
+        check: bool,
+    },
     /// Show past changes and epochs, newest first
     History {
         /// The most changes and the most epochs to show
@@ -217,6 +227,13 @@ fn weight(text: &str) -> Result<Weight, String> {
     Weight::try_from(number).map_err(|invalid| invalid.to_string())
 }
 
+/// A grace in its bounds: a lease must be able to lapse for a moment, and users cannot wait for ever.
+pub fn grace(text: &str) -> Result<HumanDuration, String> {
+    let grace: HumanDuration = text.parse().map_err(|invalid| format!("{invalid}"))?;
+    let allowed = std::time::Duration::from_secs(1)..=std::time::Duration::from_secs(3600);
+    if allowed.contains(&grace.get()) { Ok(grace) } else { Err("a grace lasts 1s to 1h".to_owned()) }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -251,6 +268,8 @@ mod tests {
             &["add-node", "n4", "--max-origin-reads", "0"],
             &["add-node", "n4", "--cold", "--max-rate", "1MiB"],
             &["history", "--limit", "0"],
+            &["watch", "--grace", "0s"],
+            &["watch", "--grace", "2h"],
             &["frobnicate"],
         ] {
             assert_eq!(parsed(bad).expect_err("refused").exit_code(), 2, "{bad:?}");

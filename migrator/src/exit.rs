@@ -113,6 +113,9 @@ pub enum Failure {
         /// Why it went no further.
         reason: String,
     },
+    /// No failure controller leads.
+    #[error("no failure controller is leading")]
+    NobodyLeads,
     /// The database failed while the change was being journaled: it may be there or not.
     #[error("the change may or may not have begun: {0}")]
     BeginUnknown(OriginError),
@@ -138,6 +141,7 @@ impl Failure {
             | Self::NothingActive
             | Self::NotAbortable { .. }
             | Self::Left { .. }
+            | Self::NobodyLeads
             | Self::BeginUnknown(_) => FAILED,
         }
     }
@@ -152,6 +156,7 @@ impl Failure {
             Self::NotAbortable { .. } => Some("migrator resume".to_owned()),
             Self::Left { phase, .. } => Some(verbs_of(*phase)),
             Self::Origin(error) => schema_missing(error).then(|| "migrator init --nodes a,b,c".to_owned()),
+            Self::NobodyLeads => Some("migrator watch".to_owned()),
             Self::BeginUnknown(_) | Self::NothingActive | Self::NotTakenOver { .. } => {
                 Some("migrator status".to_owned())
             }

@@ -23,6 +23,7 @@ pub mod status;
 pub mod summary;
 pub mod take_over;
 pub mod timestamp;
+pub mod watch;
 
 pub use exit::Failure;
 pub use init::{Initialised, init};

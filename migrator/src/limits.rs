@@ -18,6 +18,33 @@ pub const RETRY_PAUSE: Duration = Duration::from_millis(200);
 pub const DATABASE_TRIES: u32 = 3;
 /// How often the database is asked whether a node has registered.
 pub const REGISTRATION_POLL: Duration = Duration::from_millis(200);
+/// Connections of a failure controller: it looks, renews its term, and runs a change with its two, all at the same time.
+pub const WATCH_CONNECTIONS: u32 = 4;
+/// How long a controller's term lasts without a renewal: how long nobody leads after a leader has died.
+pub const TERM_TTL: Duration = Duration::from_secs(3);
+/// The pause between two renewals of the term: three may fail.
+pub const TERM_PAUSE: Duration = Duration::from_millis(700);
+/// How long a leader waits between two looks at the ring, and a controller that stands by between two tries to lead.
+pub const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// How soon after a look a hint of the database may cause the next.
+pub const LOOK_PAUSE_MIN: Duration = Duration::from_millis(50);
+/// Two looks further apart than this had an outage between them, or a frozen process: none of that time counts.
+pub const LOOK_GAP_MAX: Duration = Duration::from_millis(1500);
+/// How long a member must have been up before it gets slots again: one that starts and dies in a row should move nothing.
+pub const READMIT_AFTER: Duration = Duration::from_secs(2);
+/// How often a change whose migrator died is carried on before the flip, until it is aborted instead.
+pub const CARRY_ON_TRIES: u32 = 3;
+/// The pause after an errand's first failure; it doubles with each further one …
+pub const ERRAND_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// … up to this.
+pub const ERRAND_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long a controller that is to stop waits for the change it has under way: an abort takes milliseconds, and one that
+/// has flipped is carried on by the next controller.
+pub const ERRAND_STOP_WAIT: Duration = Duration::from_secs(3);
+/// How long `watch --check` waits for the database: a health check must answer before it is given up itself.
+pub const CHECK_WAIT: Duration = Duration::from_secs(2);
+/// How long a controller that is to stop tries to give its term back, which otherwise runs out within [`TERM_TTL`].
+pub const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// How often the old owners are asked how far copying is: a change should not take longer than the copying does.
 pub const COPY_POLL: Duration = Duration::from_millis(100);
 /// How often leases, the journal and the nodes' load are looked at while copying.

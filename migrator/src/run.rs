@@ -15,12 +15,13 @@ use crate::cli::{Cli, Command, How, Settings};
 use crate::driver::{Driver, active_change};
 use crate::exit::{self, Failure, Output};
 use crate::init::{Initialised, init};
-use crate::limits::{DATABASE_CONNECTIONS, DATABASE_WAIT, SEAL_WAIT};
+use crate::limits::{DATABASE_CONNECTIONS, DATABASE_WAIT, SEAL_WAIT, WATCH_CONNECTIONS};
 use crate::phases::{Tools, Waits};
 use crate::plan::{self, Verb};
 use crate::progress::Progress;
 use crate::progress::events::ResultLine;
-use crate::{forecast, history, operator, status};
+use crate::watch::standing::{Standing, standing};
+use crate::{forecast, history, operator, status, watch};
 
 /// What a verb prints on stdout when it ends well.
 pub struct Answer {
@@ -61,7 +62,9 @@ fn output(cli: &Cli) -> Output {
 
 /// Carries the command out.
 pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
-    let tools = tools(&cli.settings, output(&cli))?;
+    let connections =
+        if matches!(cli.command, Command::Watch { .. }) { WATCH_CONNECTIONS } else { DATABASE_CONNECTIONS };
+    let tools = tools(&cli.settings, output(&cli), connections)?;
     let outcome = match cli.command {
         Command::Init { nodes, wait } => {
             init(&tools.origin, &nodes, wait.get(), &tools.progress).await.map(initialised)
@@ -79,6 +82,8 @@ pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
         Command::Status => {
             status::read(&tools.origin).await.map(|status| Answer::new(status.text(), &status)).map_err(Failure::from)
         }
+        Command::Watch { check: true, .. } => checked(&tools).await,
+        Command::Watch { grace, check: false } => Ok(watched(&tools, grace.get()).await),
         Command::History { limit } => {
             let history = history::read(&tools.origin, limit).await;
             history.map(|history| Answer::new(history.text(), &history)).map_err(Failure::from)
@@ -102,12 +107,8 @@ impl Answer {
     }
 }
 
-fn tools(settings: &Settings, output: Output) -> Result<Tools, Failure> {
-    let options = OpenOptions {
-        max_connections: DATABASE_CONNECTIONS,
-        acquire_timeout: DATABASE_WAIT,
-        statement_timeout: DATABASE_WAIT,
-    };
+fn tools(settings: &Settings, output: Output, max_connections: u32) -> Result<Tools, Failure> {
+    let options = OpenOptions { max_connections, acquire_timeout: DATABASE_WAIT, statement_timeout: DATABASE_WAIT };
     let origin = Origin::open(&settings.database_url, options)?;
     let nodes = NodeClient::new(settings.cluster_token.clone(), SEAL_WAIT);
     let nodes = nodes.map_err(|error| Failure::Nodes(error.to_string()))?;
@@ -159,4 +160,28 @@ async fn aborted(tools: &Tools) -> Result<Answer, Failure> {
     driver.give_up(&active, &format!("aborted by {}", operator::name())).await?;
     let text = format!("change {} ({}) is aborted; the ring is as before", active.id, active.action);
     Ok(Answer::new(text, &AbortDocument { outcome: "aborted", change: active.id, action: active.action }))
+}
+
+#[derive(Serialize)]
+struct WatchDocument {
+    outcome: &'static str,
+    leader: Option<String>,
+}
+
+/// Watches until a signal comes.
+async fn watched(tools: &Tools, grace: Duration) -> Answer {
+    // Bars and lines are for a person that waits; here what is done is logged.
+    let tools = Tools { progress: Progress::Silent, ..tools.clone() };
+    watch::run(tools, watch::Options { grace, holder: operator::name() }, service::stop::on_signals()).await;
+    Answer::new("stopped".to_owned(), &WatchDocument { outcome: "stopped", leader: None })
+}
+
+async fn checked(tools: &Tools) -> Result<Answer, Failure> {
+    let (text, leader) = match standing(&tools.origin).await? {
+        Standing::Led(row) => (format!("led by {}: {}", row.holder, row.note), Some(row.holder)),
+        Standing::Unknown => ("the database does not answer".to_owned(), None),
+        Standing::Nobody => return Err(Failure::NobodyLeads),
+    };
+    let outcome = if leader.is_some() { "led" } else { "unknown" };
+    Ok(Answer::new(text, &WatchDocument { outcome, leader }))
 }

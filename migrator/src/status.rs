@@ -1,13 +1,14 @@
 //! `status`: how the ring stands, who is there, what is under way, and what may be done about it.
 
 use comfy_table::{Table, presets};
-use origin::{ChangeRow, ControllerRow, NodeRow, Origin, OriginError, RingState};
+use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
 use placement::{Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
 use serde::Serialize;
 use wire::ring_document::{ChangeDocument, MemberState};
 
 use crate::progress::Step;
 use crate::timestamp::rfc3339;
+use crate::watch::standing::ControllerStatus;
 
 /// What `status --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -24,19 +25,8 @@ pub struct Status {
     pub change: Option<ActiveChange>,
     /// The newest change that is over.
     pub last_change: Option<PastChange>,
-    /// Who has, or had last, the failure controller's post.
+    /// The failure controllers; null: none has run yet.
     pub controller: Option<ControllerStatus>,
-}
-
-/// The failure controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ControllerStatus {
-    /// Who, as it calls itself.
-    pub holder: String,
-    /// What is left of its term, in milliseconds; 0: nobody has the post.
-    pub left_ms: u64,
-    /// What it does or waits for.
-    pub note: String,
 }
 
 /// A node.
@@ -114,8 +104,8 @@ pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
             let nodes = origin.nodes().await?;
             let standbys =
                 nodes.iter().map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), 0)).collect();
-            let (epoch, members) = (Epoch(0), Vec::new());
-            Ok(Status { epoch, slots: SLOT_COUNT, members, standbys, change: None, last_change, controller })
+            let members = Vec::new();
+            Ok(Status { epoch: Epoch(0), slots: SLOT_COUNT, members, standbys, change: None, last_change, controller })
         }
     }
 }
@@ -149,12 +139,6 @@ impl NodeStatus {
             incarnation: row.map(|row| row.incarnation).unwrap_or_default(),
             leaving: row.is_some_and(|row| row.leaving),
         }
-    }
-}
-
-impl From<ControllerRow> for ControllerStatus {
-    fn from(row: ControllerRow) -> Self {
-        Self { holder: row.holder, left_ms: row.left_ms, note: row.note }
     }
 }
 
@@ -216,11 +200,9 @@ impl Status {
             None => "no change active".to_owned(),
             Some(change) => change.text(),
         });
+        lines.push(ControllerStatus::text(self.controller.as_ref()));
         if let Some(last) = &self.last_change {
             lines.push(format!("last change: {}", last.text()));
-        }
-        if let Some(controller) = &self.controller {
-            lines.push(controller.text());
         }
         lines.join("\n")
     }
@@ -244,15 +226,6 @@ impl ActiveChange {
             if self.attended { "still running" } else { "which has not been heard of lately" },
             self.allowed.join(" or "),
         )
-    }
-}
-
-impl ControllerStatus {
-    fn text(&self) -> String {
-        match self.left_ms {
-            0 => format!("no failure controller is running; the last was {}", self.holder),
-            left_ms => format!("failure controller: {} ({left_ms} ms left): {}", self.holder, self.note),
-        }
     }
 }
 

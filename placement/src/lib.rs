@@ -6,6 +6,7 @@ pub mod change;
 pub mod entry_key;
 pub mod epoch;
 pub mod freshness;
+pub mod handoff_offer;
 pub mod node_id;
 pub mod rebalance;
 pub mod ring;

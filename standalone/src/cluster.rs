@@ -1,4 +1,5 @@
-//! Starting and stopping the cluster: database, nodes, first ring, gateway, in that order, and backwards at the stop.
+//! Starting and stopping the cluster: database, nodes, first ring, gateway, failure controller, in that order, and backwards
+//! at the stop.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -10,6 +11,7 @@ use origin::{NodeRow, OpenOptions, Origin};
 use placement::{Epoch, NodeId};
 use service::RunningServer;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +38,8 @@ pub struct Running {
     /// The ring's members at the start, also those of other processes.
     pub members: Vec<NodeId>,
     origin: Origin,
-    running_gateway: RunningServer,
+    controller: JoinHandle<()>,
+    running_gateway: RunningGateway,
     running_nodes: RunningNodes,
 }
 
@@ -47,6 +50,12 @@ pub struct StartedNode {
     pub id: NodeId,
     /// Where it listens.
     pub address: SocketAddr,
+}
+
+/// The gateway, and what stops it: not the signal itself, for the failure controller stops first.
+struct RunningGateway {
+    server: RunningServer,
+    stop: CancellationToken,
 }
 
 /// The nodes, and what stops them: not the signal itself, for the gateway drains first.
@@ -65,22 +74,24 @@ pub async fn start(config: Config, stop: CancellationToken) -> anyhow::Result<Ru
     let origin = Origin::open(&database, OpenOptions::default())?;
     let ids = or_stopped(&stop, prepare(&origin, config.nodes)).await?;
     let mut nodes = RunningNodes { nodes: Vec::with_capacity(ids.len()), stop: CancellationToken::new() };
-    let gateway_stop = stop.child_token();
+    let gateway_stop = CancellationToken::new();
     let served = async {
         let started = start_nodes(&config, &origin, &ids, &mut nodes).await?;
         migrator::init(&origin, &ids, CLAIM_WAIT, &migrator::Progress::Silent).await?;
         let ring = origin.ring_state().await?.context("the ring is gone")?;
         let gateway = start_gateway(&config, &origin, listener, gateway_stop.clone()).await?;
-        Ok((started, ring, gateway))
+        let controller = start_controller(&config, &origin, stop.clone())?;
+        Ok((started, ring, gateway, controller))
     };
     match or_stopped(&stop, served).await {
-        Ok((started, ring, gateway)) => Ok(Running {
+        Ok((started, ring, gateway, controller)) => Ok(Running {
             gateway: gateway_address,
             nodes: started,
             epoch: ring.digest.epoch,
             members: ring.members.into_iter().map(|member| member.id).collect(),
             origin,
-            running_gateway: gateway,
+            controller,
+            running_gateway: RunningGateway { server: gateway, stop: gateway_stop },
             running_nodes: nodes,
         }),
         Err(error) => {
@@ -105,12 +116,15 @@ async fn prepare(origin: &Origin, wanted: u16) -> anyhow::Result<Vec<NodeId>> {
 }
 
 impl Running {
-    /// Waits for the stop, then drains the gateway, then the nodes, which give their leases back.
+    /// Waits for the stop and for the failure controller to end, which should see no node go; then drains the gateway, then
+    /// the nodes, which give their leases back.
     pub async fn stopped(self) -> anyhow::Result<()> {
-        let gateway = self.running_gateway.stopped().await.context("the gateway");
+        let controller = self.controller.await.context("the failure controller");
+        self.running_gateway.stop.cancel();
+        let gateway = self.running_gateway.server.stopped().await.context("the gateway");
         let nodes = self.running_nodes.stop_all().await;
         self.origin.close().await;
-        gateway.and(nodes)
+        controller.and(gateway).and(nodes)
     }
 }
 
@@ -192,6 +206,13 @@ async fn start_gateway(
     let ready = wait_for(READY_WAIT, || serves(address));
     anyhow::ensure!(ready.await, "the gateway was not ready within {} s", READY_WAIT.as_secs());
     Ok(gateway)
+}
+
+/// The failure controller, which takes over from members that other processes run, and lets them in again.
+fn start_controller(config: &Config, origin: &Origin, stop: CancellationToken) -> anyhow::Result<JoinHandle<()>> {
+    let tools = migrator::watch::tools(origin.clone(), config.cluster_token.clone())?;
+    let options = migrator::watch::Options { grace: config.takeover_grace.get(), holder: migrator::operator::name() };
+    Ok(tokio::spawn(migrator::watch::run(tools, options, stop)))
 }
 
 /// Whether each node has a lease of the process started now, not of an earlier one.

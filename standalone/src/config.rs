@@ -7,7 +7,7 @@ use cache_node::RedisUrl;
 use clap::Args;
 use origin::DatabaseUrl;
 use placement::NodeId;
-use service::settings::{ClusterToken, LogFormat};
+use service::settings::{ClusterToken, HumanDuration, LogFormat};
 
 /// The most nodes of one process.
 pub const NODES_MAX: i64 = 64;
@@ -35,6 +35,9 @@ pub struct Config {
     /// Bearer token between gateway, nodes and migrator
     #[arg(long, env = "SHARDCACHE_CLUSTER_TOKEN")]
     pub cluster_token: Option<ClusterToken>,
+    /// How long a node that is down is given to come back before its slots are taken over, 1s to 1h
+    #[arg(long = "grace", env = "SHARDCACHE_TAKEOVER_GRACE", default_value = "10s", value_parser = migrator::cli::grace)]
+    pub takeover_grace: HumanDuration,
     /// How logs look [default: pretty on a terminal, else json]
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,

@@ -1,6 +1,8 @@
-//! A whole cluster in one process: a gateway and its cache nodes, on an SQLite file unless a database is given.
+//! A whole cluster in one process: a gateway, its cache nodes and a failure controller, on an SQLite file unless a
+//! database is given.
 //!
-//! [`start`] returns once requests are served; [`Running::stopped`] drains the gateway first, then the nodes.
+//! [`start`] returns once requests are served; [`Running::stopped`] ends the controller first, then drains the gateway, then
+//! the nodes.
 
 pub mod banner;
 pub mod cluster;

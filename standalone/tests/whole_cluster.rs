@@ -20,6 +20,7 @@ fn config(data_dir: &Path, nodes: u16, listen: SocketAddr) -> Config {
         data_dir: data_dir.to_owned(),
         database_url: None,
         redis_url: Vec::new(),
+        takeover_grace: "10s".parse().expect("a time"),
         cluster_token: Some("a-token".parse().expect("a token")),
         log_format: None,
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
+use tests::checker::Checker;
 use tests::cluster::Cluster;
 use tests::poll::eventually;
 
-use crate::checker::Checker;
 use crate::support::{Door, FlipHeld, add_standby, cluster, done, json, members, refused, users};
 
 /// When the migrator is killed.

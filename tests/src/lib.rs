@@ -1,10 +1,14 @@
 //! The test harness: real servers on loopback, owned by the test that starts them. Knows no crate of the workspace.
 
+pub mod checker;
 pub mod cluster;
+pub mod door;
 pub mod fault_proxy;
 pub mod http;
 pub mod poll;
 pub mod postgres;
 pub mod processes;
 pub mod redis;
+pub mod ring_change;
 mod server_process;
+pub mod stepped_clock;

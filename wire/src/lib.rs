@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod entries;
+pub mod handoff;
 pub mod headers;
 pub mod problem;
 pub mod ring_document;

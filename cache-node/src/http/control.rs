@@ -9,11 +9,29 @@ use axum::extract::{Path, State};
 use http::{Response, StatusCode};
 use placement::{ChangeId, Slot};
 use wire::ProblemCode;
-use wire::control::{SealRequest, SlotContents, SlotsReport};
+use wire::control::{CopyReport, CopyRequest, DurationBucket, LoadReport, SealRequest, SlotContents, SlotsReport};
 
 use super::answer;
+use crate::handoff::CopyRefused;
 use crate::node::Node;
 use crate::sealing::SealRefused;
+
+pub(super) async fn copy(
+    State(node): State<Arc<Node>>,
+    Path(change): Path<String>,
+    body: Bytes,
+) -> Result<Json<CopyReport>, Response<Body>> {
+    let change = change_id(&change).ok_or_else(no_change_id)?;
+    let request: CopyRequest = serde_json::from_slice(&body)
+        .map_err(|_| answer::problem(ProblemCode::RequestInvalid, "the body is {\"receivers\":[…]} as JSON"))?;
+    node.copy(change, &request).map(Json).map_err(|refused| {
+        let why = match refused {
+            CopyRefused::NotOwner(slot) => format!("slot {slot} is not owned by this node"),
+            CopyRefused::Outdated(later) => format!("change {later} is under way"),
+        };
+        answer::problem(ProblemCode::ChangeConflict, why)
+    })
+}
 
 pub(super) async fn seal(
     State(node): State<Arc<Node>>,
@@ -60,6 +78,17 @@ pub(super) async fn slots(State(node): State<Arc<Node>>) -> Json<SlotsReport> {
     let mut slots: Vec<_> = contents.into_values().collect();
     slots.sort_by_key(|contents| contents.slot);
     Json(SlotsReport { node: node.config.node_id.clone(), owned: node.slots.owned(), slots })
+}
+
+/// What the node has done since its start.
+pub(super) async fn load(State(node): State<Arc<Node>>) -> Json<LoadReport> {
+    let bucket = |(at_most_us, requests)| DurationBucket { at_most_us, requests };
+    Json(LoadReport {
+        node: node.config.node_id.clone(),
+        incarnation: node.status.incarnation(),
+        durations: node.metrics.requests.durations().into_iter().map(bucket).collect(),
+        origin_reads: node.metrics.origin_reads.get(),
+    })
 }
 
 fn change_id(text: &str) -> Option<ChangeId> {

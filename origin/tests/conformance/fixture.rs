@@ -15,6 +15,9 @@ use tests::postgres::PostgresServer;
 /// Long enough for a case.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
 
+/// For ten logins at once, each of which hashes a password some thousand times in a build without optimisation.
+const CONNECT: Duration = Duration::from_secs(15);
+
 pub(crate) enum Server {
     Postgres(Box<PostgresServer>),
     Sqlite(TempDir),
@@ -44,9 +47,11 @@ impl Fixture {
         url(&self.server)
     }
 
-    /// Another process' view of the same database.
+    /// Another process' view of the same database. It has more time to connect than by default: many logins at once, on a
+    /// machine that does other things as well, must not decide who wins a race.
     pub(crate) fn another(&self) -> Origin {
-        Origin::open(&self.url(), OpenOptions::default()).expect("an origin")
+        let options = OpenOptions { acquire_timeout: CONNECT, ..OpenOptions::default() };
+        Origin::open(&self.url(), options).expect("an origin")
     }
 
     /// The server of a case that only makes sense on Postgres.

@@ -66,7 +66,7 @@ pub(super) async fn serve_one<S, B>(
         .max_headers(HEADERS_MAX)
         .max_header_size(HEAD_MAX_BYTES)
         .max_buf_size(BUFFER_MAX_BYTES);
-    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(paced), service));
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(paced), service).with_upgrades());
     let mut look_again = std::pin::pin!(sleep(pace.time_left().unwrap_or_default()));
     let mut stopping = false;
     loop {

@@ -1,0 +1,172 @@
+//! Carries a stream to its receiver over one connection of its own. However it ends before the receiver has everything,
+//! the stream is dead.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::Empty;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use placement::Slot;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use wire::control::handoff_path;
+use wire::handoff::frame::{FrameReader, FrameWriter};
+use wire::handoff::{Handed, HandedContent, HandedEntry, Hello, Reply, UPGRADE};
+
+use super::Outgoing;
+use super::outgoing::{Broken, Item, Next};
+use crate::clock::Moment;
+use crate::entry_name::EntryName;
+use crate::l1::Expiring;
+use crate::limits;
+use crate::node::Node;
+
+/// The longest reply: a reason in words.
+const REPLY_MAX: usize = 4 << 10;
+
+type Connection = TokioIo<Upgraded>;
+
+/// Runs until the slots are the receiver's, or the stream is broken.
+pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
+    let carried = tokio::select! {
+        carried = carry(&node, &stream) => carried,
+        () = node.handoff.stop.cancelled() => broken("the old owner stops"),
+    };
+    if let Err(Broken(reason)) = carried {
+        stream.break_off(&reason);
+        if stream.is_broken() {
+            node.metrics.broken_streams.inc();
+            tracing::warn!(change = %stream.change, receiver = %stream.receiver, reason, "a handoff stream is broken");
+        }
+    }
+}
+
+async fn carry(node: &Node, stream: &Outgoing) -> Result<(), Broken> {
+    let connection = match timeout(limits::HANDOFF_CONNECT, connect(node, stream)).await {
+        Ok(connection) => connection?,
+        Err(_) => return broken("the receiver does not answer"),
+    };
+    let (from_receiver, to_receiver) = tokio::io::split(connection);
+    tokio::select! {
+        sent = send_all(node, stream, to_receiver) => sent,
+        read = read_replies(stream, from_receiver) => read,
+    }
+}
+
+fn broken<T>(reason: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken(reason.into()))
+}
+
+async fn connect(node: &Node, stream: &Outgoing) -> Result<Connection, Broken> {
+    let lost = |error: &dyn std::error::Error| Broken(format!("the receiver cannot be reached: {error}"));
+    let tcp = TcpStream::connect(&stream.address).await.map_err(|error| lost(&error))?;
+    tcp.set_nodelay(true).map_err(|error| lost(&error))?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(tcp)).await;
+    let (mut sender, connection) = handshake.map_err(|error| lost(&error))?;
+    // Ends with the upgrade, or with `sender`.
+    node.handoff.tasks.spawn(async move { drop(connection.with_upgrades().await) });
+    let mut request = Request::get(handoff_path(&stream.id))
+        .header(header::HOST, &stream.address)
+        .header(header::CONNECTION, "upgrade")
+        .header(header::UPGRADE, UPGRADE)
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| lost(&error))?;
+    if let Some(token) = &node.config.cluster_token {
+        request.headers_mut().insert(header::AUTHORIZATION, token.header_value());
+    }
+    let response = sender.send_request(request).await.map_err(|error| lost(&error))?;
+    let agreed = response.headers().get(header::UPGRADE) == Some(&HeaderValue::from_static(UPGRADE));
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
+        let status = response.status().as_u16();
+        return broken(format!("{} does not take streams of version {UPGRADE} ({status})", stream.receiver));
+    }
+    hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|error| lost(&error))
+}
+
+async fn send_all(node: &Node, stream: &Outgoing, mut connection: WriteHalf<Connection>) -> Result<(), Broken> {
+    let (mut writer, mut out) = (FrameWriter::default(), BytesMut::new());
+    let mut slots: Vec<Slot> = stream.slots.keys().copied().collect();
+    slots.sort_unstable();
+    let owner = node.config.node_id.clone();
+    let hello = Hello { change: stream.change, owner, receiver: stream.receiver.clone(), slots };
+    stream.sent(None, writer.write(&Handed::Hello(hello), &mut out));
+    loop {
+        if !out.is_empty() {
+            let written = timeout(limits::HANDOFF_REPLY, connection.write_all_buf(&mut out)).await;
+            match written {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return broken(format!("the connection to the receiver broke: {error}")),
+                Err(_) => return broken("the receiver takes nothing"),
+            }
+        }
+        let mut changed = std::pin::pin!(stream.changed());
+        changed.as_mut().enable();
+        match stream.next()? {
+            Next::Send(items) => {
+                for item in &items {
+                    node.metrics.handed_entries.inc_by(u64::from(matches!(item, Item::Copy(..) | Item::Value(..))));
+                    stream.sent(Some(item), writer.write(&message(item), &mut out));
+                }
+            }
+            Next::Wait => {
+                if timeout(limits::HANDOFF_BEAT, changed).await.is_err() && stream.has_credit() {
+                    stream.sent(None, writer.write(&Handed::Beat, &mut out));
+                }
+            }
+            Next::Over => {
+                // The receiver has everything; it only sees that nothing more comes.
+                let _ = timeout(limits::HANDOFF_CONNECT, connection.shutdown()).await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn read_replies(stream: &Outgoing, mut connection: ReadHalf<Connection>) -> Result<(), Broken> {
+    let (mut reader, mut buffer) = (FrameReader::new(REPLY_MAX), BytesMut::new());
+    loop {
+        match timeout(limits::HANDOFF_REPLY, connection.read_buf(&mut buffer)).await {
+            Ok(Ok(0)) => return broken("the receiver closed the connection"),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return broken(format!("the connection to the receiver broke: {error}")),
+            Err(_) => return broken("the receiver is silent"),
+        }
+        while let Some((reply, _)) = reader.read(&mut buffer).map_err(|invalid| Broken(invalid.to_string()))? {
+            let fits = match reply {
+                Reply::Credit { frames, bytes } => stream.credited(frames, bytes),
+                Reply::Complete => stream.completed(),
+                Reply::Refused(reason) => return broken(format!("{} refused: {reason}", stream.receiver)),
+            };
+            if !fits {
+                return broken("the receiver confirmed what was not sent");
+            }
+        }
+    }
+}
+
+fn message(item: &Item) -> Handed {
+    match item {
+        Item::Copy(name, entry, _) | Item::Value(name, entry) => entry_message(name, entry),
+        Item::Invalidate(name) => Handed::Invalidate(name.user.clone(), name.key.clone()),
+        Item::End(slots) => Handed::End(slots.clone()),
+    }
+}
+
+/// An entry whose time is over goes as an invalidation: what was sent of it before must not stay either.
+fn entry_message(name: &EntryName, entry: &Expiring) -> Handed {
+    let left = entry.expires_at.since(Moment::now());
+    let left_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
+    if left_ms == 0 {
+        return Handed::Invalidate(name.user.clone(), name.key.clone());
+    }
+    let content = entry.content.as_ref().map(|content| HandedContent {
+        version: content.version,
+        content_type: content.content_type.clone(),
+        cache_control: content.cache_control.clone(),
+        value: content.value.clone(),
+    });
+    Handed::Entry(HandedEntry { user: name.user.clone(), key: name.key.clone(), left_ms, content })
+}
