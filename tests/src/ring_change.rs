@@ -75,10 +75,10 @@ pub async fn refused(cluster: &Cluster, args: &[&str], code: i32, reason: &str) 
     finished
 }
 
-/// The JSON a verb prints.
+/// The JSON a verb prints; of a change, whose events come first, the result.
 pub async fn json(cluster: &Cluster, args: &[&str]) -> Value {
     let finished = done(cluster, &[args, &["--json"]].concat()).await;
-    serde_json::from_str(&finished.stdout)
+    serde_json::from_str(finished.stdout.lines().last().unwrap_or_default())
         .unwrap_or_else(|error| panic!("{args:?} prints no JSON ({error}): {finished:#?}"))
 }
 
