@@ -8,7 +8,7 @@ ALTER TABLE nodes ADD COLUMN leaving boolean NOT NULL DEFAULT false;
 
 -- At most one row: the present or the last holder. It is never deleted, or a term could come twice.
 CREATE TABLE controller (
-    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+    one    boolean PRIMARY KEY CHECK (one),
     holder text NOT NULL,
     term   bigint NOT NULL,
     until  timestamptz NOT NULL,

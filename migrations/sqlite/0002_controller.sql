@@ -8,7 +8,7 @@ ALTER TABLE nodes ADD COLUMN leaving INTEGER NOT NULL DEFAULT 0 CHECK (leaving I
 -- At most one row: the present or the last holder. It is never deleted, or a term could come twice.
 -- until: milliseconds since 1970.
 CREATE TABLE controller (
-    one    INTEGER PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    one    INTEGER PRIMARY KEY CHECK (one = 1),
     holder TEXT NOT NULL,
     term   INTEGER NOT NULL,
     until  INTEGER NOT NULL,

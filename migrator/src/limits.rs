@@ -41,3 +41,7 @@ pub const ERRAND_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long a controller that is to stop waits for the change it has under way: an abort takes milliseconds, and one that
 /// has flipped is carried on by the next controller.
 pub const ERRAND_STOP_WAIT: Duration = Duration::from_secs(3);
+/// How long `watch --check` waits for the database: a health check must answer before it is given up itself.
+pub const CHECK_WAIT: Duration = Duration::from_secs(2);
+/// How long a controller that is to stop tries to give its term back, which otherwise runs out within [`TERM_TTL`].
+pub const RELEASE_WAIT: Duration = Duration::from_secs(2);

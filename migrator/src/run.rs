@@ -18,7 +18,7 @@ use crate::phases::add_node::{check_itself, wait_registered};
 use crate::phases::{Tools, Waits};
 use crate::plan::{self, PlanRefused, Verb, joining};
 use crate::progress::Progress;
-use crate::watch::Standing;
+use crate::watch::standing::{Standing, standing};
 use crate::{forecast, history, status, watch};
 
 /// What a verb prints on stdout when it ends well.
@@ -174,7 +174,7 @@ async fn watched(tools: &Tools, grace: Duration) -> Answer {
 }
 
 async fn checked(tools: &Tools) -> Result<Answer, Failure> {
-    let (text, leader) = match watch::standing(&tools.origin).await? {
+    let (text, leader) = match standing(&tools.origin).await? {
         Standing::Led(row) => (format!("led by {}: {}", row.holder, row.note), Some(row.holder)),
         Standing::Unknown => ("the database does not answer".to_owned(), None),
         Standing::Nobody => return Err(Failure::NobodyLeads),

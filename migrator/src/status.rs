@@ -7,6 +7,7 @@ use serde::Serialize;
 use wire::ring_document::{ChangeDocument, MemberState};
 
 use crate::timestamp::rfc3339;
+use crate::watch::standing::ControllerStatus;
 
 /// What `status --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +24,8 @@ pub struct Status {
     pub change: Option<ActiveChange>,
     /// The newest change that is over.
     pub last_change: Option<PastChange>,
+    /// The failure controllers; null: none has run yet.
+    pub controller: Option<ControllerStatus>,
 }
 
 /// A node.
@@ -83,13 +86,15 @@ const RECENT_CHANGES: u32 = 2;
 pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
     let recent = origin.changes(RECENT_CHANGES).await?;
     let last_change = recent.iter().find(|change| is_over(change.phase)).map(PastChange::from);
+    let controller = origin.controller().await?.map(ControllerStatus::from);
     match origin.ring_state().await? {
-        Some(ring) => Ok(of_ring(&ring, last_change)),
+        Some(ring) => Ok(Status { controller, ..of_ring(&ring, last_change) }),
         None => {
             let nodes = origin.nodes().await?;
             let standbys =
                 nodes.iter().map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), 0)).collect();
-            Ok(Status { epoch: Epoch(0), slots: SLOT_COUNT, members: Vec::new(), standbys, change: None, last_change })
+            let members = Vec::new();
+            Ok(Status { epoch: Epoch(0), slots: SLOT_COUNT, members, standbys, change: None, last_change, controller })
         }
     }
 }
@@ -106,7 +111,7 @@ fn of_ring(ring: &RingState, last_change: Option<PastChange>) -> Status {
         .map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), owned(&node.id)))
         .collect();
     let change = ring.change.as_ref().map(ActiveChange::from);
-    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change }
+    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change, controller: None }
 }
 
 impl NodeStatus {
@@ -181,6 +186,7 @@ impl Status {
                 allowed.join(" or "),
             ),
         });
+        lines.push(ControllerStatus::text(self.controller.as_ref()));
         if let Some(last) = &self.last_change {
             lines.push(format!("last change: {}", last.text()));
         }

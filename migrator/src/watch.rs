@@ -8,11 +8,12 @@ pub mod errands;
 pub mod post;
 pub mod setbacks;
 pub mod sightings;
+pub mod standing;
 
 use std::time::Duration;
 
 use client::NodeClient;
-use origin::{Control, ControllerRow, Origin, OriginError, RingState};
+use origin::{Control, Origin, OriginError, RingState};
 use service::settings::ClusterToken;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +70,12 @@ pub async fn run(tools: Tools, options: Options, stop: CancellationToken) {
     let mut said = Said::default();
     while !stop.is_cancelled() {
         let asked_at = Instant::now();
-        match tools.origin.take_control(&options.holder, TERM_TTL).await {
+        let asked = tokio::select! {
+            // A term that is ours without our knowing runs out.
+            () = stop.cancelled() => break,
+            asked = tools.origin.take_control(&options.holder, TERM_TTL) => asked,
+        };
+        match asked {
             Ok(Control::Ours(term)) => {
                 tracing::info!(holder = options.holder, term = term.0, "leading");
                 said = Said::default();
@@ -148,7 +154,12 @@ impl<'a> Leader<'a> {
         match decision.action {
             Some(Action::TakeOver(node, seen)) => {
                 let took = errands::take_over(self.tools, &ring, &node, seen, self.holder, self.post.term);
-                match took.await {
+                let took = tokio::select! {
+                    took = took => took,
+                    // It happens as a whole or not at all, whoever waits for it.
+                    () = self.post.over.cancelled() => return true,
+                };
+                match took {
                     TookOver::Done => return true,
                     TookOver::TermOver => self.post.over.cancel(),
                     TookOver::NotNow(why) => self.complain(format!("{node} is not taken over now: {why}")),
@@ -200,26 +211,5 @@ impl<'a> Leader<'a> {
         if let Some((under_way, well)) = ended.and_then(|well| Some((self.under_way.take()?, well))) {
             self.controller.ended(under_way.errand, well, self.began.elapsed());
         }
-    }
-}
-
-/// How the cluster's failure controllers stand, whichever of them one asks about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// One leads.
-    Led(ControllerRow),
-    /// None does.
-    Nobody,
-    /// The database does not answer: no fault of a controller.
-    Unknown,
-}
-
-/// Asks the database who leads.
-pub async fn standing(origin: &Origin) -> Result<Standing, OriginError> {
-    match origin.controller().await {
-        Ok(Some(row)) if row.left_ms > 0 => Ok(Standing::Led(row)),
-        Ok(_) => Ok(Standing::Nobody),
-        Err(OriginError::Unreachable(_) | OriginError::Timeout) => Ok(Standing::Unknown),
-        Err(error) => Err(error),
     }
 }

@@ -67,6 +67,11 @@ impl Controller {
     /// Takes in the ring as it was at `now`.
     pub fn look(&mut self, ring: &RingState, now: Duration) {
         self.sightings.look(&ring.nodes, now);
+        let owners = owners(ring);
+        if most(self.down(&owners).len(), owners.len()) {
+            // When they come back they do so one by one: the last have their whole grace from the first on.
+            self.sightings.restart_down();
+        }
         let active = ring.change.as_ref().map(|change| change.id);
         self.setbacks.keep(|errand| match errand {
             Errand::Readmit(id) | Errand::Drain(id) => ring.nodes.iter().any(|row| row.id == *id),
@@ -95,16 +100,18 @@ impl Controller {
         Decision { action: take_over.or(begin), note: notes.join("; ") }
     }
 
+    fn down<'a>(&self, owners: &[&'a NodeId]) -> Vec<Down<'a>> {
+        owners.iter().filter_map(|id| Some(Down { id, lasted: self.sightings.down_for(id)? })).collect()
+    }
+
     fn take_over(&self, ring: &RingState, notes: &mut Vec<String>) -> Option<Action> {
-        let owners: Vec<&NodeId> =
-            ring.members.iter().map(|member| &member.id).filter(|id| owns_any(ring, id)).collect();
-        let down: Vec<Down<'_>> =
-            owners.iter().filter_map(|id| Some(Down { id, lasted: self.sightings.down_for(id)? })).collect();
+        let owners = owners(ring);
+        let down = self.down(&owners);
         if down.is_empty() {
             return None;
         }
         let names = list(&down.iter().map(|down| down.id.clone()).collect::<Vec<_>>());
-        if down.len() * 2 > owners.len() {
+        if most(down.len(), owners.len()) {
             let most = format!("down: {names}, more than half of the {} nodes with slots", owners.len());
             notes.push(format!("{most}: nothing is taken over"));
             return None;
@@ -159,6 +166,16 @@ impl Controller {
         let returning = ring.nodes.iter().filter(back).map(|row| Errand::Readmit(row.id.clone()));
         returning.into_iter().find(|errand| self.setbacks.allow(errand, now))
     }
+}
+
+/// Members with slots.
+fn owners(ring: &RingState) -> Vec<&NodeId> {
+    ring.members.iter().map(|member| &member.id).filter(|id| owns_any(ring, id)).collect()
+}
+
+/// More than half: then it is rather we who are cut off, or something that all have in common.
+fn most(down: usize, of: usize) -> bool {
+    down * 2 > of
 }
 
 fn owns_any(ring: &RingState, id: &NodeId) -> bool {

@@ -34,7 +34,6 @@ pub enum TookOver {
 impl UnderWay {
     /// Begins the errand on the ring as it was seen. It is given up, where that is possible, once `over` is cancelled.
     pub fn begin(tools: &Tools, errand: Errand, ring: RingState, operator: String, over: CancellationToken) -> Self {
-        tracing::info!("{errand}");
         let (tools, what) = (tools.clone(), errand.clone());
         let task = tokio::spawn(async move {
             let ended = run(&tools, &what, ring, operator, over).await;

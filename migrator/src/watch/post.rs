@@ -5,10 +5,10 @@
 
 use origin::{Origin, Term};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{TERM_PAUSE, TERM_TTL};
+use crate::limits::{RELEASE_WAIT, TERM_PAUSE, TERM_TTL};
 
 /// A term of ours.
 #[derive(Debug)]
@@ -46,10 +46,11 @@ impl Post {
         self.over.cancel();
         // The last renewal is bounded by the term; one that lands later finds the term over.
         self.keeper.abort();
-        match origin.release_control(self.term).await {
-            Ok(true) => tracing::info!("no longer leading"),
-            Ok(false) => tracing::warn!("no longer leading: the term was over already"),
-            Err(error) => tracing::warn!(%error, "the term could not be given back and runs out"),
+        match timeout(RELEASE_WAIT, origin.release_control(self.term)).await {
+            Ok(Ok(true)) => tracing::info!("no longer leading"),
+            Ok(Ok(false)) => tracing::info!("no longer leading: the term is another's"),
+            Ok(Err(error)) => tracing::warn!(%error, "the term could not be given back and runs out"),
+            Err(_) => tracing::warn!("the term could not be given back in time and runs out"),
         }
     }
 }

@@ -41,6 +41,11 @@ impl Sightings {
         self.nodes = seen.collect();
     }
 
+    /// Whoever is down counts as seen so for the first time.
+    pub fn restart_down(&mut self) {
+        self.nodes.values_mut().filter(|seen| !seen.up).for_each(|seen| seen.lasted = Duration::ZERO);
+    }
+
     /// How long the node has been seen down, if it is.
     pub fn down_for(&self, id: &NodeId) -> Option<Duration> {
         self.nodes.get(id).filter(|seen| !seen.up).map(|seen| seen.lasted)

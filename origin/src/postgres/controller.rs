@@ -13,8 +13,8 @@ use crate::rows::{self, ControllerTuple};
 
 /// A term that lasts is never taken, also not by a holder of the same name: that may be another process. The clock is read
 /// again under the row's lock, since waiting for the lock may have used up the time.
-const TAKE: &str = "INSERT INTO controller AS c (holder, term, until, note) \
-    VALUES ($1::text, 1, clock_timestamp() + $2::bigint * interval '1 millisecond', '') \
+const TAKE: &str = "INSERT INTO controller AS c (one, holder, term, until, note) \
+    VALUES (true, $1::text, 1, clock_timestamp() + $2::bigint * interval '1 millisecond', '') \
     ON CONFLICT (one) DO UPDATE SET holder = EXCLUDED.holder, term = c.term + 1, \
         until = clock_timestamp() + $2::bigint * interval '1 millisecond', note = '' \
     WHERE c.until < clock_timestamp() RETURNING term";

@@ -13,8 +13,8 @@ use crate::pool::Lane;
 use crate::rows::{self, ControllerTuple};
 
 /// A term that lasts is never taken, also not by a holder of the same name: that may be another process.
-const TAKE: &str = "INSERT INTO controller (holder, term, until, note) \
-    VALUES (?1, 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?2, '') \
+const TAKE: &str = "INSERT INTO controller (one, holder, term, until, note) \
+    VALUES (1, ?1, 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?2, '') \
     ON CONFLICT (one) DO UPDATE SET holder = excluded.holder, term = controller.term + 1, \
         until = excluded.until, note = '' \
     WHERE controller.until < CAST(unixepoch('subsec') * 1000 AS INTEGER) RETURNING term";

@@ -1,9 +1,11 @@
 //! The change journal: begin, seal, flip, abort, finish (protocol section 9).
 
+use std::time::Duration;
+
 use origin::{AbortOutcome, BeginOutcome, FlipOutcome, RingDigest, WriteAnswer};
 use placement::{ChangeId, Epoch, Phase};
 
-use crate::fixture::{Fixture, claim, member, moving, node, put, slot};
+use crate::fixture::{Fixture, TTL, claim, eventually, member, moving, node, put, slot};
 
 crate::on_both!(
     a_change_goes_from_copy_to_done_and_moves_exactly_its_slots,
@@ -19,6 +21,8 @@ crate::on_both!(
     a_change_that_moves_nothing_still_makes_an_epoch,
     a_flip_fences_the_old_owner,
     every_step_changes_the_digest,
+    a_change_is_attended_for_as_long_as_somebody_says_so,
+    an_ended_change_is_attended_by_nobody,
 );
 
 async fn a_change_goes_from_copy_to_done_and_moves_exactly_its_slots(f: &Fixture) {
@@ -171,7 +175,7 @@ async fn a_flip_is_refused_when_a_receiver_is_gone_or_another_process(f: &Fixtur
     f.origin.record_seal(id, &f.seal_list(&[7], incarnations).await).await.expect("an answer");
     f.origin.release_lease(&node("n2"), incarnations[1]).await.expect("an answer");
     expect_refused(f, id, "n2 has no lease").await;
-    claim(&f.origin, "n2", crate::fixture::TTL).await;
+    claim(&f.origin, "n2", TTL).await;
     let id = f.begin(&[7]).await;
     f.origin.record_seal(id, &f.seal_list(&[7], incarnations).await).await.expect("an answer");
     expect_refused(f, id, "n2 has restarted").await;
@@ -235,9 +239,44 @@ async fn every_step_changes_the_digest(f: &Fixture) {
     look().await;
     f.origin.finish_change(id).await.expect("an answer");
     look().await;
-    claim(&f.origin, "n4", crate::fixture::TTL).await;
+    claim(&f.origin, "n4", TTL).await;
     look().await;
     f.origin.release_lease(&node("n1"), incarnations[0]).await.expect("an answer");
-    claim(&f.origin, "n1", crate::fixture::TTL).await;
+    claim(&f.origin, "n1", TTL).await;
     look().await;
+}
+
+async fn a_change_is_attended_for_as_long_as_somebody_says_so(f: &Fixture) {
+    f.ring().await;
+    let id = f.begin(&[7]).await;
+    let look = async || {
+        let row = f.origin.change(id).await.expect("a read").expect("a change");
+        (row.attended, row.operator)
+    };
+    assert_eq!(look().await, (true, "conformance".to_owned()), "whoever begins it has a little time");
+    assert_eq!(f.origin.attend_change(id, "another", Duration::from_millis(50)).await, Ok(true));
+    eventually("its time is over", || async { look().await == (false, "another".to_owned()) }).await;
+    assert!(!f.origin.active_change().await.expect("a read").expect("a change").attended);
+    assert_eq!(f.origin.attend_change(id, "a third", TTL).await, Ok(true));
+    assert_eq!(look().await, (true, "a third".to_owned()));
+    assert!(f.origin.ring_state().await.expect("a read").expect("a ring").change.expect("a change").attended);
+    assert_eq!(f.origin.attend_change(ChangeId(id.0 + 1), "a third", TTL).await, Ok(false));
+}
+
+async fn an_ended_change_is_attended_by_nobody(f: &Fixture) {
+    let incarnations = f.ring().await;
+    let aborted = f.begin(&[7]).await;
+    f.origin.abort_change(aborted, "why").await.expect("an answer");
+    let done = f.begin(&[7]).await;
+    assert_eq!(f.origin.attend_change(done, "conformance", TTL).await, Ok(true));
+    f.origin.record_seal(done, &f.seal_list(&[7], incarnations).await).await.expect("an answer");
+    assert_eq!(f.origin.attend_change(done, "conformance", TTL).await, Ok(true));
+    f.origin.flip_change(done).await.expect("an answer");
+    assert_eq!(f.origin.attend_change(done, "conformance", TTL).await, Ok(true));
+    f.origin.finish_change(done).await.expect("an answer");
+    for id in [aborted, done] {
+        assert_eq!(f.origin.attend_change(id, "late", TTL).await, Ok(false));
+        let row = f.origin.change(id).await.expect("a read").expect("a change");
+        assert_eq!((row.attended, row.operator.as_str()), (false, "conformance"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use origin::ClaimOutcome;
+use origin::{ClaimOutcome, NodeRow};
 use placement::{Incarnation, Weight};
 
 use crate::fixture::{Fixture, TTL, claim, eventually, node};
@@ -16,6 +16,7 @@ crate::on_both!(
     an_address_belongs_to_one_living_node,
     of_many_claimers_at_once_one_wins,
     a_dead_node_can_be_fenced_and_a_living_one_cannot,
+    a_node_says_that_it_leaves_and_a_claim_takes_it_back,
 );
 
 async fn a_first_claim_registers_the_node(f: &Fixture) {
@@ -133,4 +134,30 @@ async fn a_dead_node_can_be_fenced_and_a_living_one_cannot(f: &Fixture) {
     assert_eq!(f.origin.read_slots(&node("n1"), first).await, Ok(None));
     let (second, _) = claim(&f.origin, "n1", TTL).await;
     assert!(second.0 > first.0 + 1);
+}
+
+async fn a_node_says_that_it_leaves_and_a_claim_takes_it_back(f: &Fixture) {
+    let [first, ..] = f.ring().await;
+    let leaving = async || {
+        let rows = f.origin.nodes().await.expect("a read");
+        let state = f.origin.ring_state().await.expect("a read").expect("a ring");
+        let names = |rows: &[NodeRow]| -> Vec<String> {
+            rows.iter().filter(|row| row.leaving).map(|row| row.id.as_str().to_owned()).collect()
+        };
+        assert_eq!(names(&rows), names(&state.nodes));
+        names(&rows)
+    };
+    assert_eq!(leaving().await, Vec::<String>::new());
+    assert_eq!(f.origin.announce_leaving(&node("n1"), Incarnation(first.0 + 1)).await, Ok(false));
+    assert_eq!(f.origin.announce_leaving(&node("n9"), first).await, Ok(false));
+    assert_eq!(leaving().await, Vec::<String>::new());
+    for _ in 0..2 {
+        assert_eq!(f.origin.announce_leaving(&node("n1"), first).await, Ok(true));
+        assert_eq!(leaving().await, ["n1"]);
+    }
+    assert_eq!(f.origin.renew_lease(&node("n1"), first, TTL).await, Ok(true));
+    assert_eq!(f.origin.release_lease(&node("n1"), first).await, Ok(true));
+    assert_eq!(leaving().await, ["n1"], "neither a heartbeat nor a stop takes it back");
+    claim(&f.origin, "n1", TTL).await;
+    assert_eq!(leaving().await, Vec::<String>::new());
 }

@@ -1,6 +1,7 @@
 //! One suite, both databases: every case of the modules below runs on Postgres and on SQLite.
 
 mod changes;
+mod control;
 mod entries;
 mod fence;
 mod fixture;
@@ -8,6 +9,8 @@ mod leases;
 mod migrations;
 mod ring;
 mod slots;
+mod take_over;
+mod take_over_races;
 
 mod postgres_faults;
 mod sqlite_faults;

@@ -19,7 +19,7 @@ async fn waiting_for_locks(f: &mut Fixture) -> usize {
     f.postgres_server().sql(count).await.expect("rows").parse().expect("a number")
 }
 
-async fn until_waiting(f: &mut Fixture, number: usize) {
+pub(crate) async fn until_waiting(f: &mut Fixture, number: usize) {
     let began = Instant::now();
     while waiting_for_locks(f).await < number {
         assert!(began.elapsed() < Duration::from_secs(10), "never {number} waiting");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use origin::{InitOutcome, OriginError, RingDigest};
+use origin::{InitOutcome, OriginError, RingDigest, TakeOverOutcome};
 use placement::Epoch;
 
 use crate::fixture::{Fixture, TTL, claim, member, node, ring_of};
@@ -85,6 +85,29 @@ async fn a_change_of_the_ring_is_announced_on_postgres() {
         f.begin(&[1]).await
     };
     tokio::join!(hint(&f.origin), begin);
+}
+
+#[tokio::test]
+async fn a_leaving_node_and_a_takeover_are_announced_on_postgres() {
+    let f = Fixture::postgres().await;
+    let [seen, ..] = f.ring().await;
+    let hint = async || {
+        tokio::time::timeout(Duration::from_secs(10), f.origin.ring_changed()).await.expect("a hint");
+    };
+    // The first says that listening has begun.
+    hint().await;
+    let leave = async {
+        tokio::task::yield_now().await;
+        f.origin.announce_leaving(&node("n1"), seen).await
+    };
+    assert_eq!(tokio::join!(hint(), leave).1, Ok(true));
+    f.origin.release_lease(&node("n1"), seen).await.expect("an answer");
+    let take = async {
+        tokio::task::yield_now().await;
+        f.origin.take_over(&crate::take_over::plan(seen)).await
+    };
+    let taken = tokio::join!(hint(), take).1;
+    assert!(matches!(taken, Ok(TakeOverOutcome::Done { .. })), "{taken:?}");
 }
 
 #[tokio::test]

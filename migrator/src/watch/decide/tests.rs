@@ -188,6 +188,16 @@ fn half_of_the_nodes_with_slots_may_be_down_but_not_more() {
 }
 
 #[test]
+fn after_most_were_down_those_that_still_are_have_a_whole_grace_before_them() {
+    let mut leader = Watching::begin();
+    leader.seconds(&without(ring(3), &["n1", "n2", "n3"]), 60);
+    leader.seconds(&without(ring(3), &["n2", "n3"]), 60);
+    let last = without(ring(3), &["n3"]);
+    assert_eq!(took(&leader.seconds(&last, 9)), None);
+    assert_eq!(took(&leader.seconds(&last, 2)), Some("n3"));
+}
+
+#[test]
 fn a_node_without_slots_may_be_down_for_ever() {
     let down = without(emptied(ring(3), "n3"), &["n3"]);
     assert_eq!(Watching::begin().seconds(&down, 600).action, None);
