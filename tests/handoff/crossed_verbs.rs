@@ -158,7 +158,9 @@ async fn resume_and_abort_of_one_orphaned_change_agree_on_its_end() {
 
 #[tokio::test]
 async fn while_a_node_joins_it_cannot_leave_and_no_share_changes_but_reading_verbs_answer() {
-    let mut cluster = cluster(1).await;
+    // The lease outlasts the pause.
+    let env = vec![("SHARDCACHE_LEASE_TTL".to_owned(), "30s".to_owned())];
+    let mut cluster = start(ClusterOptions { env, ..ClusterOptions::default() }).await;
     add_standby(&mut cluster, "n4", &[]).await;
     let gateway = Door::of(&cluster, 0);
     // An old owner that does not answer keeps the change in phase 'copy', for 10 s at most.
