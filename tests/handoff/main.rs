@@ -8,3 +8,4 @@ mod lifetimes;
 mod odd_keys;
 mod scale_in_stop;
 mod short_absence;
+mod support;
