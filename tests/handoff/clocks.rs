@@ -11,6 +11,8 @@ use tests::poll::eventually;
 use tests::ring_change::{add_standby, cluster, done, l2_in_use, start};
 use tests::stepped_clock::SteppedClock;
 
+use crate::support::assert_registers;
+
 /// The node with the clock of its own.
 const ODD: &str = "n4";
 /// An hour, in seconds.
@@ -109,10 +111,7 @@ async fn a_node_whose_clock_jumps_by_hours_takes_part_in_changes_without_a_stale
     checker.goes_on(200).await;
     change_while_it_jumps(&cluster, &clock, &["add-node", ODD], -HOUR).await;
     checker.goes_on(400).await;
-    let seen = checker.finish().await;
-    println!("{} reads, {} writes", seen.reads, seen.writes);
-    assert!(seen.violations.is_empty(), "{seen:#?}");
-    assert_eq!((seen.unknown, seen.write_errors.len(), seen.read_errors.len()), (0, 0, 0), "{seen:#?}");
+    assert_registers(&checker.finish().await);
     assert!(!cluster.nodes[ODD].process.log().contains("fenced"), "{}", cluster.log_tails());
     gateways[0].follows(6).await;
 }

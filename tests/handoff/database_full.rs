@@ -5,6 +5,8 @@ use tests::cluster::Cluster;
 use tests::door::{Door, members, users};
 use tests::ring_change::{add_standby, cluster, done, json, refused};
 
+use crate::support::assert_registers;
+
 /// What Postgres says when a file cannot grow (SQLSTATE 53100), raised where the test wants it.
 const FULL: &str = "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
     RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$";
@@ -76,9 +78,6 @@ async fn a_change_that_finds_the_database_full_leaves_the_old_ring_and_succeeds_
             checker.goes_on(200).await;
         }
     }
-    let seen = checker.finish().await;
-    println!("{} reads, {} writes, errors {:?} {:?}", seen.reads, seen.writes, seen.read_errors, seen.write_errors);
-    assert!(seen.violations.is_empty(), "{seen:#?}");
-    assert_eq!((seen.unknown, seen.write_errors.len(), seen.read_errors.len()), (0, 0, 0), "{seen:#?}");
+    assert_registers(&checker.finish().await);
     refused(&cluster, &["abort"], 1, "no ring change is active").await;
 }

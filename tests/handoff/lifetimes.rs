@@ -11,8 +11,8 @@ use tests::ring_change::{add_standby, done, l2_in_use, start};
 
 /// The lifetime of entries, jittered by a tenth: that of the tier which the test is about.
 const TTL: Duration = Duration::from_secs(8);
-/// When in the life of the young entries the change begins: at its end they have a second or two left.
-const CHANGE_AT: Duration = Duration::from_secs(6);
+/// When in the life of the young entries the change begins: at its end they have a second left on a busy machine.
+const CHANGE_AT: Duration = Duration::from_secs(5);
 /// Beyond the lifetime and its jitter: a request and a poll on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 /// Between two reads of a user.

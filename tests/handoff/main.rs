@@ -1,10 +1,13 @@
 //! Handing slots off under adverse conditions: clocks stepped, a full database, odd keys, ends of lifetimes, crossed
-//! verbs, nodes stopped or away for a moment. What holds here holds for cold and warm changes.
+//! verbs, nodes stopped or away for a moment, links cut. What holds here holds for cold and warm changes.
 
 mod clocks;
 mod crossed_verbs;
 mod database_full;
 mod lifetimes;
 mod odd_keys;
+mod peer_link;
 mod scale_in_stop;
+mod scene;
 mod short_absence;
+mod support;

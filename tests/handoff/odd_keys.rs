@@ -10,6 +10,8 @@ use tests::http::{Answer, answered};
 use tests::processes::{Env, run};
 use tests::ring_change::{add_standby, cluster, done};
 
+use crate::support::assert_registers;
+
 /// The largest value of the cluster, in bytes: the default of `SHARDCACHE_MAX_VALUE_BYTES`.
 const VALUE_MAX: usize = 1 << 20;
 /// So many that each member gives and takes some of them.
@@ -179,8 +181,5 @@ async fn odd_keys_and_values_are_the_same_bytes_under_the_same_version_after_eve
         statuses(&gateway, Method::GET, &all, &absent, &[404]).await;
         write_all(&gateway, &all, &entries[..4]).await;
     }
-    let seen = checker.finish().await;
-    println!("{} reads, {} writes beside it", seen.reads, seen.writes);
-    assert!(seen.violations.is_empty(), "{seen:#?}");
-    assert_eq!((seen.unknown, seen.write_errors.len(), seen.read_errors.len()), (0, 0, 0), "{seen:#?}");
+    assert_registers(&checker.finish().await);
 }

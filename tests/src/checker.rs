@@ -1,4 +1,5 @@
-//! Concurrent clients of any number of gateways, each key a register: no read is older than what was acknowledged or read before it.
+//! Concurrent clients of any number of gateways, each key a register: no read is older than what was acknowledged or
+//! read before it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

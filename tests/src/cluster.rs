@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::fault_proxy::FaultProxy;
 use crate::http::{User, answered};
 use crate::postgres::PostgresServer;
 use crate::processes::{Env, Finished, Process, free_address, run};
@@ -34,13 +35,15 @@ pub struct ClusterOptions {
     pub database: Database,
     /// L2 servers; 0 = no L2.
     pub redis: usize,
+    /// Whether the programs reach Postgres through [`Cluster::database_link`].
+    pub database_link: bool,
     /// More variables for every program.
     pub env: Env,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { nodes: 3, gateways: 1, database: Database::Postgres, redis: 1, env: Env::new() }
+        Self { nodes: 3, gateways: 1, database: Database::Postgres, redis: 1, database_link: false, env: Env::new() }
     }
 }
 
@@ -64,6 +67,8 @@ pub struct Cluster {
     pub redis: Vec<RedisServer>,
     /// The database server, if it is one.
     pub postgres: Option<PostgresServer>,
+    /// Between Postgres and the programs, if the options ask for it.
+    pub database_link: Option<FaultProxy>,
     env: Env,
     _data: TempDir,
 }
@@ -101,9 +106,16 @@ impl Cluster {
             Database::Postgres => Some(PostgresServer::start().await.expect("postgres starts")),
             Database::Sqlite => None,
         };
-        let database_url = match &postgres {
-            Some(server) => server.url(),
-            None => format!("sqlite://{}", data.path().join("shardcache.db").display()),
+        let database_link = match &postgres {
+            Some(server) if options.database_link => {
+                Some(FaultProxy::start(&format!("127.0.0.1:{}", server.port())).await)
+            }
+            _ => None,
+        };
+        let database_url = match (&postgres, &database_link) {
+            (Some(server), Some(link)) => server.url_through(link.address()),
+            (Some(server), None) => server.url(),
+            (None, _) => format!("sqlite://{}", data.path().join("shardcache.db").display()),
         };
         let mut redis = Vec::new();
         for _ in 0..options.redis {
@@ -115,7 +127,8 @@ impl Cluster {
             env.push(("REDIS_URL".to_owned(), urls.join(",")));
         }
         env.extend(options.env);
-        let mut cluster = Self { nodes: BTreeMap::new(), gateways: Vec::new(), redis, postgres, env, _data: data };
+        let (nodes, gateways) = (BTreeMap::new(), Vec::new());
+        let mut cluster = Self { nodes, gateways, redis, postgres, database_link, env, _data: data };
         let names: Vec<_> = (1..=options.nodes).map(|number| format!("n{number}")).collect();
         for name in &names {
             cluster.launch_node(name, &[]);
@@ -139,6 +152,16 @@ impl Cluster {
     pub async fn add_standby(&mut self, name: &str, more: &[(&str, &str)]) {
         self.launch_node(name, more);
         self.node(name).wait_ready().await;
+    }
+
+    /// The same, where others reach the node through a proxy only. Its faults meet connections that begin with `only`.
+    pub async fn add_standby_behind(&mut self, name: &str, only: &'static str, more: &[(&str, &str)]) -> FaultProxy {
+        let address = free_address();
+        let proxy = FaultProxy::start_for(&address.to_string(), only).await;
+        let advertised = proxy.address().to_string();
+        self.launch_node_at(name, address, &[&[("SHARDCACHE_ADVERTISE", advertised.as_str())], more].concat());
+        self.node(name).wait_ready().await;
+        proxy
     }
 
     /// Starts one more gateway and returns its number when it is ready.
@@ -191,7 +214,10 @@ impl Cluster {
     }
 
     fn launch_node(&mut self, name: &str, more: &[(&str, &str)]) {
-        let address = free_address();
+        self.launch_node_at(name, free_address(), more);
+    }
+
+    fn launch_node_at(&mut self, name: &str, address: SocketAddr, more: &[(&str, &str)]) {
         let own = [
             ("SHARDCACHE_NODE_ID", name.to_owned()),
             ("SHARDCACHE_LISTEN", address.to_string()),

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::poll::eventually;
+use crate::poll::{PAUSE, eventually};
 use crate::processes::free_address;
 
 /// How much is read at a time.
@@ -27,6 +27,8 @@ pub enum Fault {
     Pass,
     /// Passes everything, each chunk in each direction so much later.
     Delay(Duration),
+    /// Passes so many bytes per second in each direction of each connection.
+    Throttle(u32),
     /// Accepts, and passes nothing; nobody is told. After another fault what has piled up is passed.
     Blackhole,
     /// Resets present and new connections.
@@ -35,6 +37,8 @@ pub enum Fault {
     Refuse,
     /// Ends what it sends on both sides, in order, and goes on reading.
     HalfClose,
+    /// Answers new connections itself, with this text once they have said something, and ends them; present ones pass.
+    Answer(&'static str),
 }
 
 /// A proxy in front of one address. Dropping it closes everything.
@@ -49,12 +53,18 @@ pub struct FaultProxy {
 impl FaultProxy {
     /// Starts one in front of `upstream` (`host:port`), which need not be there yet.
     pub async fn start(upstream: &str) -> Self {
+        Self::start_for(upstream, "").await
+    }
+
+    /// Starts one whose faults meet only connections on which the client's first bytes are these; the others pass, but
+    /// for `Refuse`, which nobody gets by.
+    pub async fn start_for(upstream: &str, only: &'static str) -> Self {
         let address = free_address();
         let listener = TcpListener::bind(address).await.expect("the address is free");
         let (fault, faults) = watch::channel(Fault::Pass);
         let (report, carried_out) = watch::channel(Fault::Pass);
         let (keep, dropped) = oneshot::channel();
-        let acceptor = Acceptor { address, upstream: upstream.to_owned(), faults, report };
+        let acceptor = Acceptor { address, upstream: upstream.to_owned(), only, faults, report };
         tokio::spawn(async move {
             tokio::select! {
                 _ = dropped => {}
@@ -79,6 +89,7 @@ impl FaultProxy {
 struct Acceptor {
     address: SocketAddr,
     upstream: String,
+    only: &'static str,
     faults: watch::Receiver<Fault>,
     report: watch::Sender<Fault>,
 }
@@ -104,7 +115,7 @@ impl Acceptor {
             tokio::select! {
                 changed = self.faults.changed() => if changed.is_err() { return },
                 accepted = accepted => if let Ok((stream, _)) = accepted {
-                    connections.spawn(connection(stream, self.upstream.clone(), self.faults.clone()));
+                    connections.spawn(sorted(stream, self.upstream.clone(), self.only, self.faults.clone()));
                 },
                 Some(_) = connections.join_next() => {}
             }
@@ -112,11 +123,52 @@ impl Acceptor {
     }
 }
 
+/// Carries one connection; whether faults meet it, its first bytes say.
+async fn sorted(client: TcpStream, upstream: String, only: &'static str, faults: watch::Receiver<Fault>) {
+    if begins(&client, only.as_bytes()).await {
+        connection(client, upstream, faults).await;
+    } else {
+        // Kept as long as the connection, which would otherwise end with it.
+        let (_none, no_faults) = watch::channel(Fault::Pass);
+        connection(client, upstream, no_faults).await;
+    }
+}
+
+/// Whether these are the first bytes the client says; looks without taking them.
+async fn begins(client: &TcpStream, with: &[u8]) -> bool {
+    let look = async {
+        let mut first = vec![0; with.len()];
+        let mut seen = 0;
+        while seen < with.len() {
+            seen = client.peek(&mut first).await.unwrap_or(0);
+            if seen == 0 || first[..seen] != with[..seen] {
+                return false;
+            }
+            if seen < with.len() {
+                sleep(PAUSE).await;
+            }
+        }
+        true
+    };
+    timeout(CONNECT_BOUND, look).await.unwrap_or(false)
+}
+
 /// Carries one connection until both directions have ended, or a reset.
 async fn connection(mut client: TcpStream, upstream: String, mut faults: watch::Receiver<Fault>) {
-    if *faults.borrow() == Fault::Reset {
-        let _ = client.set_zero_linger();
-        return;
+    let fault = *faults.borrow();
+    match fault {
+        Fault::Reset => {
+            let _ = client.set_zero_linger();
+            return;
+        }
+        Fault::Answer(text) => {
+            // One request fits into a chunk; a client that has gone away needs no answer.
+            let _ = client.read(&mut vec![0; CHUNK_BYTES]).await;
+            let _ = client.write_all(text.as_bytes()).await;
+            let _ = client.shutdown().await;
+            return;
+        }
+        _ => {}
     }
     let Ok(Ok(mut server)) = timeout(CONNECT_BOUND, TcpStream::connect(&upstream)).await else { return };
     for stream in [&client, &server] {
@@ -151,8 +203,10 @@ async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut faults: watch::
             changed = faults.changed() => if changed.is_err() { return },
             read = from.read(&mut chunk), if fault != Fault::Blackhole => {
                 let Some(length) = read.ok().filter(|length| *length > 0) else { break };
-                if let Fault::Delay(delay) = fault {
-                    sleep(delay).await;
+                match fault {
+                    Fault::Delay(delay) => sleep(delay).await,
+                    Fault::Throttle(rate) => sleep(Duration::from_secs_f64(length as f64 / f64::from(rate))).await,
+                    _ => {}
                 }
                 if !closed && to.write_all(&chunk[..length]).await.is_err() {
                     return;

@@ -1,5 +1,6 @@
 //! A private Postgres server on loopback: started, stopped, killed, paused and restarted by a test; gone when dropped.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -41,7 +42,12 @@ impl PostgresServer {
 
     /// `postgres://…`, with its password.
     pub fn url(&self) -> String {
-        format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres", self.port)
+        self.url_through(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+    }
+
+    /// The same, through a proxy at this address.
+    pub fn url_through(&self, proxy: SocketAddr) -> String {
+        format!("postgres://postgres:{PASSWORD}@{proxy}/postgres")
     }
 
     /// The port on 127.0.0.1; stays the same.

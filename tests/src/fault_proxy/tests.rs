@@ -10,6 +10,10 @@ const SILENCE: Duration = Duration::from_millis(50);
 
 /// A server that sends back what it gets, behind a proxy.
 async fn echo() -> FaultProxy {
+    echo_for("").await
+}
+
+async fn echo_for(only: &'static str) -> FaultProxy {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let upstream = listener.local_addr().expect("address").to_string();
     tokio::spawn(async move {
@@ -20,7 +24,7 @@ async fn echo() -> FaultProxy {
             });
         }
     });
-    FaultProxy::start(&upstream).await
+    FaultProxy::start_for(&upstream, only).await
 }
 
 async fn connect(proxy: &FaultProxy) -> std::io::Result<TcpStream> {
@@ -89,4 +93,43 @@ async fn a_half_close_is_an_orderly_end() {
     proxy.set(Fault::HalfClose).await;
     assert_eq!(timeout(BOUND, stream.read(&mut [0; 8])).await.expect("in time").expect("an end, no error"), 0);
     stream.write_all(b"the other way stays open").await.expect("write");
+}
+
+#[tokio::test]
+async fn a_throttled_proxy_loses_nothing_and_takes_its_time() {
+    let proxy = echo().await;
+    let mut stream = connect(&proxy).await.expect("connection");
+    proxy.set(Fault::Throttle(100_000)).await;
+    let start = std::time::Instant::now();
+    stream.write_all(&[7; 10_000]).await.expect("write");
+    let mut back = vec![0; 10_000];
+    timeout(BOUND, stream.read_exact(&mut back)).await.expect("in time").expect("all of it");
+    assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn faults_for_some_connections_leave_the_others_alone() {
+    let proxy = echo_for("GET /some").await;
+    let mut other = connect(&proxy).await.expect("connection");
+    let mut some = connect(&proxy).await.expect("connection");
+    some.write_all(b"GET /so").await.expect("write");
+    some.write_all(b"me").await.expect("write");
+    let mut back = [0; 9];
+    timeout(BOUND, some.read_exact(&mut back)).await.expect("in time").expect("an echo");
+    assert_eq!(exchange(&mut other).await, Ok(1));
+    proxy.set(Fault::Reset).await;
+    let read = timeout(BOUND, some.read(&mut back)).await.expect("in time");
+    assert_eq!(read.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+    assert_eq!(exchange(&mut other).await, Ok(1));
+}
+
+#[tokio::test]
+async fn an_answering_proxy_stands_in_for_its_upstream() {
+    let proxy = echo().await;
+    let mut present = connect(&proxy).await.expect("connection");
+    assert_eq!(exchange(&mut present).await, Ok(1));
+    proxy.set(Fault::Answer("no")).await;
+    let mut new = connect(&proxy).await.expect("connection");
+    assert_eq!(exchange(&mut new).await, Ok(2));
+    assert_eq!(exchange(&mut present).await, Ok(1));
 }
