@@ -28,7 +28,7 @@ pub struct Reading {
     /// What has been copied.
     #[serde(flatten)]
     pub amounts: Amounts,
-    /// Of the bytes, 0 to 100; of the entries where they hold no bytes.
+    /// Of the bytes, 0 to 100; of the entries where they hold no bytes; 0 before anything is known.
     pub percent: f64,
     /// Over the last seconds.
     pub bytes_per_second: f64,
@@ -45,7 +45,8 @@ pub struct Meter {
 
 impl Meter {
     /// Takes new amounts in. Where less is copied than before (a broken stream begins anew) the rate is measured afresh.
-    pub fn read(&mut self, now: Instant, amounts: Amounts) -> Reading {
+    /// `complete`: everything is there, also where there was nothing.
+    pub fn read(&mut self, now: Instant, amounts: Amounts, complete: bool) -> Reading {
         if self.samples.back().is_some_and(|&(_, bytes)| amounts.bytes < bytes) {
             self.samples.clear();
         }
@@ -56,11 +57,12 @@ impl Meter {
         }
         let bytes_per_second = self.rate();
         let left = amounts.bytes_total.saturating_sub(amounts.bytes);
-        let eta_seconds = match left {
-            0 => Some(0.0),
-            left => (bytes_per_second > 0.0).then(|| left as f64 / bytes_per_second),
+        let moves = left > 0 && bytes_per_second > 0.0;
+        let (percent, eta_seconds) = match complete {
+            true => (100.0, Some(0.0)),
+            false => (percent(amounts), moves.then(|| left as f64 / bytes_per_second)),
         };
-        Reading { amounts, percent: percent(amounts), bytes_per_second, eta_seconds }
+        Reading { amounts, percent, bytes_per_second, eta_seconds }
     }
 
     fn rate(&self) -> f64 {
@@ -75,7 +77,7 @@ fn percent(amounts: Amounts) -> f64 {
     match amounts {
         Amounts { bytes, bytes_total: 1.., .. } => of(bytes, amounts.bytes_total),
         Amounts { entries, entries_total: 1.., .. } => of(entries, amounts.entries_total),
-        _ => 100.0,
+        _ => 0.0,
     }
 }
 
@@ -121,13 +123,13 @@ mod tests {
     fn the_time_left_follows_from_the_rate_of_the_last_seconds() {
         let start = Instant::now();
         let mut meter = Meter::default();
-        let first = meter.read(start, amounts(0));
+        let first = meter.read(start, amounts(0), false);
         assert_eq!((first.bytes_per_second, first.eta_seconds), (0.0, None), "nothing has moved yet");
         let mut last = first;
         for second in 1..=8u32 {
             // Ten a second at first, then fifty.
             let bytes = if second <= 3 { 10 * second } else { 30 + 50 * (second - 3) };
-            last = meter.read(start + Duration::from_secs(1) * second, amounts(u64::from(bytes)));
+            last = meter.read(start + Duration::from_secs(1) * second, amounts(u64::from(bytes)), false);
         }
         assert_eq!((last.bytes_per_second, last.percent), (50.0, 28.0));
         assert_eq!(last.eta_seconds, Some(720.0 / 50.0));
@@ -138,19 +140,21 @@ mod tests {
     fn a_stream_that_begins_anew_makes_no_negative_rate() {
         let start = Instant::now();
         let mut meter = Meter::default();
-        meter.read(start, amounts(500));
-        let fallen = meter.read(start + Duration::from_secs(1), amounts(100));
+        meter.read(start, amounts(500), false);
+        let fallen = meter.read(start + Duration::from_secs(1), amounts(100), false);
         assert_eq!((fallen.bytes_per_second, fallen.eta_seconds), (0.0, None));
-        let rising = meter.read(start + Duration::from_secs(2), amounts(200));
+        let rising = meter.read(start + Duration::from_secs(2), amounts(200), false);
         assert_eq!(rising.bytes_per_second, 100.0);
     }
 
     #[test]
-    fn nothing_to_copy_is_all_copied() {
-        let reading = Meter::default().read(Instant::now(), Amounts::default());
-        assert_eq!((reading.percent, reading.eta_seconds), (100.0, Some(0.0)));
+    fn nothing_to_copy_is_all_copied_once_it_is_known() {
+        let reading = |amounts, complete| Meter::default().read(Instant::now(), amounts, complete);
+        let of_nothing = |complete| reading(Amounts::default(), complete);
+        assert_eq!((of_nothing(false).percent, of_nothing(false).eta_seconds), (0.0, None));
+        assert_eq!((of_nothing(true).percent, of_nothing(true).eta_seconds), (100.0, Some(0.0)));
         let empty_values = Amounts { entries: 1, entries_total: 4, ..Amounts::default() };
-        assert_eq!(Meter::default().read(Instant::now(), empty_values).percent, 25.0);
+        assert_eq!(reading(empty_values, false).percent, 25.0);
     }
 
     #[test]

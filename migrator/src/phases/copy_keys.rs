@@ -84,10 +84,11 @@ impl Copying<'_> {
         loop {
             self.ask_all().await?;
             let now = Instant::now();
-            let reading = meter.read(now, self.ledger.amounts());
+            let complete = self.ledger.is_complete();
+            let reading = meter.read(now, self.ledger.amounts(), complete);
             progress.show(now, &reading);
             // Not while paused: the flip is the hardest moment for a cluster that is over its bounds already.
-            if self.ledger.is_complete() && self.governor.paused().is_none() {
+            if complete && self.governor.paused().is_none() {
                 let Amounts { entries, bytes, .. } = reading.amounts;
                 let result = format!("{entries} entries, {} copied", size(bytes as f64));
                 return Ok((reading.amounts, progress.done(&reading, &result)));

@@ -25,7 +25,9 @@ impl CopyProgress {
         if let Progress::Lines = to {
             eprintln!("{}: begun", Step::CopyKeys.title());
         }
-        Self { phase: to.begin(Step::CopyKeys, 0, "bytes", BAR), shown: None }
+        // A short copy needs no line but its last; programs want to know the amounts at once.
+        let shown = matches!(to, Progress::Lines).then(Instant::now);
+        Self { phase: to.begin(Step::CopyKeys, 0, "bytes", BAR), shown }
     }
 
     /// So far it is; printed only as often as is good to read.
