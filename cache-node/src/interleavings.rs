@@ -312,3 +312,29 @@ async fn begin_change(node: &Node) -> ChangeId {
         other => panic!("{other:?}"),
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seal_waits_for_a_renewal_on_its_way_and_tells_the_tenure_after_it() {
+    let fixture = fixture().await;
+    let (node, slot) = (Arc::clone(&fixture.node), name("k").slot);
+    let before = slot_row(&node, slot).1;
+    // 1. a RENEW is on its way; 2. the slot is sealed; 3. the RENEW lands.
+    node.slots.lock(slot).renewing = true;
+    let sealing = tokio::spawn({
+        let node = Arc::clone(&node);
+        async move { node.seal(ChangeId(1), &[slot]).await }
+    });
+    while node.slots.lock(slot).hold.sealed().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let held = [(slot, placement::Tenure(before))];
+    let rows = node.origin.renew_tenure(&node.config.node_id, &held, &origin::L2SpaceChange::Keep).await;
+    assert!(!sealing.is_finished());
+    node.apply_rows(&rows.expect("renewed"));
+    let mut state = node.slots.lock(slot);
+    state.renewing = false;
+    state.publish();
+    let report = sealing.await.expect("task").expect("sealed");
+    assert!(report.slots[0].tenure.0 > before);
+    assert_eq!(report.slots[0].tenure.0, slot_row(&node, slot).1);
+}

@@ -70,6 +70,18 @@ impl L2 {
         (self.servers.iter().filter(|server| server.session().is_some()).count(), self.servers.len())
     }
 
+    /// Returns when every server has a session, or [`limits::L2_CONNECT`] is over. A node that takes writes earlier has to
+    /// do without L2 for their slots (R4), and loses what is warm there.
+    pub(crate) async fn first_sessions(&self) {
+        let all = async {
+            while self.servers.iter().any(|server| server.session().is_none()) {
+                tokio::time::sleep(FIRST_SESSION_POLL).await;
+            }
+        };
+        // A server that is away must not keep the node from its work.
+        let _ = tokio::time::timeout(limits::L2_CONNECT, all).await;
+    }
+
     /// Whether a session of the space's identity is there (R2).
     pub(crate) fn is_usable(&self, space: &str) -> bool {
         self.find(space).is_some()
@@ -142,6 +154,9 @@ impl L2 {
         })
     }
 }
+
+/// How often a starting node looks whether the servers have their sessions.
+const FIRST_SESSION_POLL: Duration = Duration::from_millis(10);
 
 const LEASE_PREFIX: &[u8] = b"lease:";
 

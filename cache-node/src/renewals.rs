@@ -84,29 +84,33 @@ async fn renew(node: &Arc<Node>, want: Want, batch: &[(Slot, Tenure)]) {
             node.metrics.renewed_slots.inc_by(rows.len() as u64);
             node.apply_rows(&rows);
         }
+        for &(slot, _) in &slots {
+            let mut state = node.slots.lock(slot);
+            state.renewing = false;
+            state.publish();
+        }
         if !complete {
             ask_again(node, want, &slots).await;
         }
     }
 }
 
-/// What to change, if the tenure is still the one asked under.
+/// What to change, if the tenure is still the one asked under. The slot is being renewed from then on.
 fn still_wanted(node: &Node, want: Want, slot: Slot, held: Tenure) -> Option<L2SpaceChange> {
-    let state = node.slots.lock(slot);
+    let mut state = node.slots.lock(slot);
     // Sealed and drained: a new tenure now would only make the flip fail.
     let awaits_flip = state.hold.sealed().is_some() && state.registered_writes == 0;
     if !state.hold.is_mine() || state.hold.tenure() != held || awaits_flip {
         return None;
     }
-    match want {
-        Want::Keep => Some(L2SpaceChange::Keep),
-        Want::Clear => Some(L2SpaceChange::Clear),
-        Want::NewSpace if state.hold.sealed().is_some() => None,
-        Want::NewSpace => {
-            let identity = node.l2.identity_for(slot)?;
-            Some(L2SpaceChange::New { identity: identity.as_ref().to_owned() })
-        }
-    }
+    let change = match want {
+        Want::Keep => L2SpaceChange::Keep,
+        Want::Clear => L2SpaceChange::Clear,
+        Want::NewSpace if state.hold.sealed().is_some() => return None,
+        Want::NewSpace => L2SpaceChange::New { identity: node.l2.identity_for(slot)?.as_ref().to_owned() },
+    };
+    state.renewing = true;
+    Some(change)
 }
 
 /// Outcome unknown or slots missing: read the table, and repeat for those whose tenure is still the same.

@@ -32,7 +32,13 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
     let background = CancellationToken::new();
     let tasks = TaskTracker::new();
     node.l2.start(&tasks, &background);
-    tasks.spawn(ownership::lease_renewal::run(Arc::clone(&node), background.clone()));
+    tasks.spawn({
+        let (node, background) = (Arc::clone(&node), background.clone());
+        async move {
+            node.l2.first_sessions().await;
+            ownership::lease_renewal::run(node, background).await;
+        }
+    });
     tasks.spawn(ownership::follow_ring::run(Arc::clone(&node), background.clone()));
     tasks.spawn(renewals::run(Arc::clone(&node), background.clone()));
     tasks.spawn(renewals::keep_l2_spaces(Arc::clone(&node), background.clone()));

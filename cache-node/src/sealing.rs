@@ -17,7 +17,7 @@ pub(crate) enum SealRefused {
     NotOwner(Slot),
     /// Sealed for another change, which must be settled first.
     SealedForAnother(ChangeId),
-    /// Writes did not end in time.
+    /// Writes, or a renewal, did not end in time.
     NotDrained(Slot),
 }
 
@@ -46,7 +46,7 @@ impl Node {
                     if state.hold.sealed() != Some(change) {
                         return Err(SealRefused::NotOwner(slot));
                     }
-                    if state.registered_writes == 0 {
+                    if state.is_drained() {
                         break state.hold.tenure();
                     }
                 }

@@ -37,6 +37,8 @@ pub(crate) struct SlotState {
     pub(crate) hold: SlotHold,
     /// Writes between registration and release, unknown ones included: a drain waits for them (C5).
     pub(crate) registered_writes: u32,
+    /// A RENEW of the slot is on its way: a drain waits for it too, for it changes the tenure (R3, C5).
+    pub(crate) renewing: bool,
     /// Writes of unknown outcome with the tenure their statement carried (W6).
     pub(crate) unsettled: Vec<(EntryName, Tenure)>,
     /// Since when the slot is sealed.
@@ -87,6 +89,13 @@ impl std::ops::Deref for LockedSlot<'_> {
 impl std::ops::DerefMut for LockedSlot<'_> {
     fn deref_mut(&mut self) -> &mut SlotState {
         &mut self.state
+    }
+}
+
+impl SlotState {
+    /// Nothing that began before the seal can change entries or tenure any more (C5).
+    pub(crate) fn is_drained(&self) -> bool {
+        self.registered_writes == 0 && !self.renewing
     }
 }
 

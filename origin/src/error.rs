@@ -10,7 +10,7 @@ pub enum OriginError {
     #[error("the database did not answer within its deadline")]
     Timeout,
     /// An answer, but an error (with its SQLSTATE or SQLite code).
-    #[error("the database refused the statement ({code})")]
+    #[error("the database refused the statement ({code}{})", in_words(code))]
     Refused {
         /// SQLSTATE, or SQLite's extended result code.
         code: String,
@@ -21,6 +21,21 @@ pub enum OriginError {
     /// Rows that no version of ours wrote.
     #[error("the database holds what it should not: {0}")]
     Corrupt(String),
+}
+
+/// What the commonest refusals mean, for an operator who does not know the codes by heart.
+fn in_words(code: &str) -> &'static str {
+    match code {
+        "53100" => ": the disk is full",
+        "53200" => ": out of memory",
+        "53300" => ": too many connections",
+        "25006" => ": it takes no writes, perhaps a standby",
+        "42501" => ": the user lacks a privilege",
+        "57P01" | "57P02" | "57P03" => ": it is stopping or starting",
+        "13" => ": the disk or the file's size limit is full",
+        "8" => ": the file is read-only",
+        _ => "",
+    }
 }
 
 /// A write that failed.

@@ -68,7 +68,7 @@ async fn change(
     tokio::time::sleep(after).await;
     match victim {
         Victim::Migrator => migrator.kill(),
-        Victim::Controller => controllers.kill_one(cluster, usize::from(after.as_millis() % 2 == 0)),
+        Victim::Controller => controllers.kill_one(cluster, usize::from(after.as_millis().is_multiple_of(2))),
         _ => {}
     }
     if let Some(node) = node {
