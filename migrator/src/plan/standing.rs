@@ -84,10 +84,14 @@ impl<'a> Standing<'a> {
     /// The moves that give all slots of `leaver` to members that may take.
     ///
     /// Computed as if the leaver had the slots of all who may not take as well: so those who stay have room for them, and
-    /// can take them over later without giving back what they get now.
+    /// can take them over later without giving back what they get now. A member that is back and waits for its share gets
+    /// nothing here, unless nobody else is there: with some slots it would count as readmitted.
     pub(super) fn moves_away_from(&self, leaver: &NodeId) -> Result<Vec<SlotMove>, PlanRefused> {
         let leaving = self.member(leaver)?;
-        let stays = |id: &NodeId| id != leaver && self.takes(id);
+        let takes = |id: &NodeId| id != leaver && self.takes(id);
+        let settled = |id: &NodeId| takes(id) && self.owns_any(id);
+        let any_settled = self.state.members.iter().any(|member| settled(&member.id));
+        let stays = |id: &NodeId| if any_settled { settled(id) } else { takes(id) };
         let after: Vec<Member> = self.state.members.iter().filter(|member| stays(&member.id)).cloned().collect();
         if after.is_empty() {
             return Err(PlanRefused::NoTaker(leaver.clone()));

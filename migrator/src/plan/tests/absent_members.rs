@@ -203,3 +203,15 @@ fn failures_and_returns_in_any_order_leave_every_slot_with_a_member() {
         assert!(is_even(&plan, &["n1", "n2", "n3"]), "round {round}: {:?}", plan.shares);
     }
 }
+
+#[test]
+fn a_member_that_is_back_waits_for_its_whole_share_while_others_can_take() {
+    let mut state = n3_taken_over();
+    row_of(&mut state, "n3").lease_left_ms = 2000;
+    end_lease(&mut state, "n2");
+    let owners = takeover(&state, &node("n2")).expect("owners");
+    assert!(owners.iter().all(|(_, owner)| *owner == node("n1")), "n3 is readmitted afterwards, whole");
+    end_lease(&mut state, "n1");
+    let owners = takeover(&state, &node("n2")).expect("owners");
+    assert!(owners.iter().all(|(_, owner)| *owner == node("n3")), "nobody else is there");
+}
