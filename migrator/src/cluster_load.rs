@@ -8,7 +8,7 @@ use placement::NodeId;
 use tokio::time::{Instant, timeout};
 use wire::control::LoadReport;
 
-use crate::limits::CALL_WAIT;
+use crate::limits::COPY_CALL_WAIT;
 use crate::pace::{Window, window};
 use crate::phases::Tools;
 
@@ -70,7 +70,7 @@ async fn ask(tools: &Tools, change: &ChangeRow, rows: &[NodeRow]) -> Vec<LoadRep
     let concerned: BTreeSet<&NodeId> = change.moves.iter().map(|moving| &moving.from).chain(members).collect();
     let up = rows.iter().filter(|row| row.lease_left_ms > 0 && concerned.contains(&row.id));
     let calls = up.map(|row| async {
-        let answer = timeout(CALL_WAIT, tools.nodes.load(&row.address)).await.ok()?.ok()?;
+        let answer = timeout(COPY_CALL_WAIT, tools.nodes.load(&row.address)).await.ok()?.ok()?;
         (answer.node == row.id).then_some(answer)
     });
     join_all(calls).await.into_iter().flatten().collect()

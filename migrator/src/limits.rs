@@ -49,6 +49,8 @@ pub const RELEASE_WAIT: Duration = Duration::from_secs(2);
 pub const COPY_POLL: Duration = Duration::from_millis(100);
 /// How often leases, the journal and the nodes' load are looked at while copying.
 pub const COPY_SURVEY: Duration = Duration::from_secs(1);
+/// How long an answer may take while copying: nodes have it at hand, and one that hangs holds up the look at the others.
+pub const COPY_CALL_WAIT: Duration = Duration::from_secs(1);
 /// How long an old owner is not asked again after one of its streams broke: asking opens the next, and what broke the last
 /// (a receiver that starts again) may need a moment to pass.
 pub const REOPEN_PAUSE: Duration = Duration::from_secs(1);

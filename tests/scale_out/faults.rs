@@ -43,7 +43,7 @@ async fn a_change_is_given_up_in_time_when_an_old_owner_does_not_seal() {
     let start = gateway.ring().await;
     let began = Instant::now();
     cluster.nodes["n1"].process.pause();
-    let mut migrator = cluster.start_migrator(&["add-node", "n4"]);
+    let mut migrator = cluster.start_migrator(&["add-node", "n4", "--cold"]);
     assert_eq!(code_of(&mut migrator).await, 4, "{}", migrator.log());
     println!("given up after {:?}", began.elapsed());
     let says = migrator.log();

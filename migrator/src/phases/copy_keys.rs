@@ -17,7 +17,7 @@ use wire::control::{CopyReceiver, CopyReport, CopyRequest};
 
 use crate::cluster_load::ClusterLoad;
 use crate::copy_order::CopyOrder;
-use crate::limits::CALL_WAIT;
+use crate::limits::COPY_CALL_WAIT;
 use crate::meter::{Amounts, Meter, size};
 use crate::pace::{Governor, Turn};
 use crate::phases::flip_epoch::phase_of;
@@ -34,10 +34,9 @@ struct Copying<'a> {
     tools: &'a Tools,
     change: &'a ChangeRow,
     order: &'a CopyOrder,
-    load: &'a mut ClusterLoad,
     routes: Routes,
     rows: Vec<NodeRow>,
-    surveyed: Instant,
+    surveyed: Option<Instant>,
     heard_database: Instant,
     ledger: Ledger,
     governor: Governor,
@@ -61,11 +60,9 @@ pub async fn run(
     let pairs = routes.iter().flat_map(|(owner, to)| to.keys().map(|receiver| (owner.clone(), receiver.clone())));
     let ledger = Ledger::new(pairs, order.waits, now);
     let governor = Governor::new(order.bounds);
-    let rows = Vec::new();
-    let mut copying =
-        Copying { tools, change, order, load, routes, rows, surveyed: now, heard_database: now, ledger, governor };
-    copying.survey().await?;
-    copying.until_complete().await
+    let (rows, surveyed, heard_database) = (Vec::new(), None, now);
+    let copying = Copying { tools, change, order, routes, rows, surveyed, heard_database, ledger, governor };
+    copying.until_complete(load).await
 }
 
 fn routes(change: &ChangeRow) -> Routes {
@@ -78,11 +75,11 @@ fn routes(change: &ChangeRow) -> Routes {
 }
 
 impl Copying<'_> {
-    async fn until_complete(mut self) -> Result<(Amounts, Duration), StepError> {
+    async fn until_complete(mut self, load: &mut ClusterLoad) -> Result<(Amounts, Duration), StepError> {
         let mut progress = CopyProgress::begin(&self.tools.progress);
         let mut meter = Meter::default();
         loop {
-            self.ask_all().await?;
+            self.round(load).await?;
             let now = Instant::now();
             let complete = self.ledger.is_complete();
             let reading = meter.read(now, self.ledger.amounts(), complete);
@@ -95,16 +92,21 @@ impl Copying<'_> {
             }
             self.check_waits(now)?;
             sleep(self.order.waits.poll).await;
-            if self.surveyed.elapsed() >= self.order.waits.survey {
-                self.survey().await?;
-            }
         }
     }
 
-    /// Asks all old owners that are due, at the same time.
-    async fn ask_all(&mut self) -> Result<(), StepError> {
+    /// Asks all old owners that are due, and now and then looks whether the change still wants to be copied, everybody is
+    /// there, and the cluster bears it. All at the same time: a node that hangs should not hide what happens to others.
+    async fn round(&mut self, load: &mut ClusterLoad) -> Result<(), StepError> {
+        let survey = self.surveyed.is_none_or(|at| at.elapsed() >= self.order.waits.survey);
+        if survey {
+            self.surveyed = Some(Instant::now());
+            self.survey_database().await?;
+        }
         let due = self.ledger.to_ask(Instant::now());
-        let answers = join_all(due.iter().map(|owner| self.ask(owner))).await;
+        let asked = join_all(due.iter().map(|owner| self.ask(owner)));
+        let surveyed = async { if survey { load.round(self.tools, self.change, &self.rows).await } else { None } };
+        let (answers, window) = tokio::join!(asked, surveyed);
         let now = Instant::now();
         for (owner, answer) in due.iter().zip(answers) {
             let Some(answer) = answer? else {
@@ -115,6 +117,11 @@ impl Copying<'_> {
                 let (owner, receiver, reason) = (broken.owner, broken.receiver, broken.reason);
                 self.tools.progress.note(&format!("{owner} to {receiver}: the stream broke, trying again: {reason}"));
             }
+        }
+        match window.and_then(|window| self.governor.judge(now, &window)) {
+            Some(Turn::Pause(over)) => self.tools.progress.paused(&over),
+            Some(Turn::Resume) => self.tools.progress.resumed(),
+            None => {}
         }
         Ok(())
     }
@@ -128,7 +135,7 @@ impl Copying<'_> {
         });
         let receivers = receivers.collect::<Result<Vec<_>, StepError>>()?;
         let request = CopyRequest { receivers, max_bytes_per_second: self.rate_of_one() };
-        Ok(timeout(CALL_WAIT, self.tools.nodes.copy(&row.address, self.change.id, &request)).await.ok())
+        Ok(timeout(COPY_CALL_WAIT, self.tools.nodes.copy(&row.address, self.change.id, &request)).await.ok())
     }
 
     /// The most bytes per second of each old owner; 0 while paused.
@@ -149,20 +156,12 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Looks whether the change still wants to be copied, everybody is there, and the cluster bears it.
-    async fn survey(&mut self) -> Result<(), StepError> {
-        self.surveyed = Instant::now();
+    async fn survey_database(&mut self) -> Result<(), StepError> {
         match self.look_at_database().await {
             Ok(()) => self.heard_database = Instant::now(),
             // The nodes go on without the database for a while, and so does the copy.
             Err(StepError::Origin(error)) if self.has_rows() => tracing::warn!(%error, "copying goes on"),
             Err(error) => return Err(error),
-        }
-        let Some(window) = self.load.round(self.tools, self.change, &self.rows).await else { return Ok(()) };
-        match self.governor.judge(Instant::now(), &window) {
-            Some(Turn::Pause(over)) => self.tools.progress.paused(&over),
-            Some(Turn::Resume) => self.tools.progress.resumed(),
-            None => {}
         }
         Ok(())
     }
