@@ -1,6 +1,7 @@
 //! Handing slots off under adverse conditions: clocks stepped, a full database, odd keys, ends of lifetimes, crossed
 //! verbs, nodes stopped or away for a moment, links cut. What holds here holds for cold and warm changes.
 
+mod away;
 mod clocks;
 mod crossed_verbs;
 mod database_full;

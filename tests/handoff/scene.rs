@@ -43,8 +43,12 @@ pub(crate) struct Scene {
 impl Scene {
     /// Starts everything. Faults of the link meet only connections that begin with `only`.
     pub(crate) async fn start(only: &'static str, options: ClusterOptions) -> Self {
-        let mut cluster = start(options).await;
-        let link = cluster.add_standby_behind("n4", only, &[]).await;
+        Self::on(start(options).await, only, &[]).await
+    }
+
+    /// The same on a cluster that is there already; `more` is the environment of "n4".
+    pub(crate) async fn on(mut cluster: Cluster, only: &'static str, more: &[(&str, &str)]) -> Self {
+        let link = cluster.add_standby_behind("n4", only, more).await;
         warm(&cluster).await;
         if !cluster.redis.is_empty() {
             // A slot that gets its space in L2 during the change would have another tenure than it was sealed with.
