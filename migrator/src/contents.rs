@@ -1,13 +1,12 @@
 //! What a node's L1 holds of some slots, as it says itself.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use client::NodeClient;
 use origin::NodeRow;
 use placement::Slot;
 use tokio::time::timeout;
-
-use crate::limits::CALL_WAIT;
 
 /// Entries, and their keys and values in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,12 +15,17 @@ pub(crate) struct Contents {
     pub(crate) bytes: u64,
 }
 
-/// What the node holds of the slots; `None` when it is down, does not answer, or is not itself.
-pub(crate) async fn of_slots(nodes: &NodeClient, row: &NodeRow, slots: &HashSet<Slot>) -> Option<Contents> {
+/// What the node holds of the slots; `None` when it is down, does not answer in time, or is not itself.
+pub(crate) async fn of_slots(
+    nodes: &NodeClient,
+    row: &NodeRow,
+    slots: &HashSet<Slot>,
+    wait: Duration,
+) -> Option<Contents> {
     if row.lease_left_ms == 0 {
         return None;
     }
-    let report = timeout(CALL_WAIT, nodes.slots(&row.address)).await.ok()?.ok()?;
+    let report = timeout(wait, nodes.slots(&row.address)).await.ok()?.ok()?;
     if report.node != row.id {
         return None;
     }

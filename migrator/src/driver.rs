@@ -113,7 +113,9 @@ impl Driver {
         let copied = async {
             record.before_copy(&self.tools, change).await;
             let copied = copy_keys::run(&self.tools, change, &self.order, &mut record.load).await?;
-            record.count_reads(&self.tools, change).await;
+            if !self.order.cold {
+                record.count_reads(&self.tools, change).await;
+            }
             Ok::<_, StepError>(copied)
         };
         let (copied, took) = tokio::select! {

@@ -10,6 +10,7 @@ use placement::{Epoch, NodeId, SLOT_COUNT, Slot, Weight};
 use serde::Serialize;
 
 use crate::contents;
+use crate::limits::CALL_WAIT;
 use crate::plan::{NodeShare, Plan};
 
 /// What `plan --json` prints.
@@ -65,7 +66,7 @@ pub async fn of_plan(plan: &Plan, rows: &[NodeRow], nodes: &NodeClient) -> Forec
 async fn held_by(plan: &Plan, owner: &NodeId, rows: &[NodeRow], nodes: &NodeClient) -> Held {
     let moving: HashSet<Slot> = plan.moves.iter().filter(|m| &m.from == owner).map(|m| m.slot).collect();
     let contents = match rows.iter().find(|row| &row.id == owner) {
-        Some(row) => contents::of_slots(nodes, row, &moving).await,
+        Some(row) => contents::of_slots(nodes, row, &moving, CALL_WAIT).await,
         None => None,
     };
     Held {

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use futures_util::future::join_all;
-use origin::ChangeRow;
+use origin::{ChangeRow, NodeRow};
 use placement::ring::SlotMove;
 use placement::{NodeId, Slot};
 use tokio::time::Instant;
 
 use crate::cluster_load::ClusterLoad;
 use crate::contents;
+use crate::limits::COPY_CALL_WAIT;
 use crate::meter::Amounts;
 use crate::phases::{Tools, patiently};
 use crate::summary::{PhaseTimes, Summary, milliseconds};
@@ -29,8 +30,9 @@ pub(super) struct Record {
 impl Record {
     /// Asks the old owners what they hold of the moving slots, and everybody for the load before anything happens.
     pub(super) async fn before_copy(&mut self, tools: &Tools, change: &ChangeRow) {
-        self.held_before = held(tools, &change.moves, |moving| &moving.from).await;
-        self.count_reads(tools, change).await;
+        let Ok(rows) = patiently(|| tools.origin.nodes()).await else { return };
+        let held = held(tools, &rows, &change.moves, |moving| &moving.from);
+        (self.held_before, _) = tokio::join!(held, self.load.round(tools, change, &rows));
     }
 
     /// Reads are counted up to now. Only for the summary: who does not answer is left out.
@@ -48,7 +50,8 @@ impl Record {
     /// Asks the receivers what they hold of the slots they have got.
     pub(super) async fn after_flip(&mut self, tools: &Tools, change: &ChangeRow) {
         let Some(before) = self.held_before.filter(|&before| before > 0) else { return };
-        let after = held(tools, &change.moves, |moving| &moving.to).await;
+        let Ok(rows) = patiently(|| tools.origin.nodes()).await else { return };
+        let after = held(tools, &rows, &change.moves, |moving| &moving.to).await;
         // Users may have brought entries in already that nobody copied.
         self.warm_share = after.map(|after| (after as f64 / before as f64).min(1.0));
     }
@@ -79,15 +82,14 @@ pub(super) fn cold_slots(change: &ChangeRow) -> usize {
 }
 
 /// Entries that the nodes at one end of the moves hold of the moving slots; `None` unless all of them say so.
-async fn held(tools: &Tools, moves: &[SlotMove], end: impl Fn(&SlotMove) -> &NodeId) -> Option<u64> {
+async fn held(tools: &Tools, rows: &[NodeRow], moves: &[SlotMove], end: impl Fn(&SlotMove) -> &NodeId) -> Option<u64> {
     let mut slots: BTreeMap<&NodeId, HashSet<Slot>> = BTreeMap::new();
     for moving in moves {
         slots.entry(end(moving)).or_default().insert(moving.slot);
     }
-    let rows = patiently(|| tools.origin.nodes()).await.ok()?;
     let asked = slots.iter().map(|(node, slots)| {
         let row = rows.iter().find(|row| &row.id == *node);
-        async move { Some(contents::of_slots(&tools.nodes, row?, slots).await?.entries) }
+        async move { Some(contents::of_slots(&tools.nodes, row?, slots, COPY_CALL_WAIT).await?.entries) }
     });
     join_all(asked).await.into_iter().sum()
 }
