@@ -105,11 +105,20 @@ async fn answered(gateway: &Door) -> u64 {
     gateway.counted("shardcache_gateway_requests_total").await
 }
 
-/// Read statements that the live nodes have sent to the database so far.
+/// Read statements that the nodes have sent to the database so far.
 pub(crate) async fn origin_reads(cluster: &Cluster) -> u64 {
+    counted(cluster, "shardcache_node_origin_reads_total").await
+}
+
+/// Of these, those of slots that were sealed.
+pub(crate) async fn sealed_reads(cluster: &Cluster) -> u64 {
+    counted(cluster, "shardcache_node_bypasses_total{reason=\"sealed\"}").await
+}
+
+async fn counted(cluster: &Cluster, series: &str) -> u64 {
     let mut sum = 0;
     for node in cluster.nodes.values() {
-        sum += Door::new(&node.url()).counted("shardcache_node_origin_reads_total").await;
+        sum += Door::new(&node.url()).counted(series).await;
     }
     sum
 }
