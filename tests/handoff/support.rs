@@ -27,8 +27,8 @@ pub(crate) const HEAL_BOUND: Duration = Duration::from_secs(15);
 pub(crate) const CHANGE_BOUND: Duration = Duration::from_secs(30);
 /// How soon copying begins after the verb.
 const COPY_BOUND: Duration = Duration::from_secs(10);
-/// What a write may be answered while nodes, links or the database are away, other than "unknown".
-const WHILE_AWAY: [&str; 4] = ["owner_unavailable", "overloaded", "origin_unavailable", "no answer"];
+/// What requests may be answered while nodes, links or the database are away, other than "unknown".
+const WHILE_AWAY: [&str; 3] = ["owner_unavailable", "overloaded", "origin_unavailable"];
 
 /// Three members with heavy users in their memory, and the standby "n4".
 pub(crate) struct Scene {
