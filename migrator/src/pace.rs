@@ -46,7 +46,12 @@ impl std::fmt::Display for Over {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::P99 { was: Some(was), allowed } => {
-                write!(f, "99 of 100 requests took up to {} ms, allowed are {}", was.as_millis(), allowed.as_millis())
+                write!(
+                    f,
+                    "99 of 100 requests took up to {} ms, allowed are {} ms",
+                    was.as_millis(),
+                    allowed.as_millis()
+                )
             }
             Self::P99 { was: None, allowed } => {
                 write!(f, "1 of 100 requests took longer than nodes measure, allowed are {} ms", allowed.as_millis())

@@ -6,7 +6,11 @@ mod clocks;
 mod crossed_verbs;
 mod database_full;
 mod lifetimes;
+
+mod new_node;
 mod odd_keys;
+mod other_version;
+mod pace;
 mod peer_link;
 mod scale_in_stop;
 mod scene;
