@@ -32,6 +32,8 @@ pub const LOOK_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub const LOOK_GAP_MAX: Duration = Duration::from_millis(1500);
 /// How long a member must have been up before it gets slots again: one that starts and dies in a row should move nothing.
 pub const READMIT_AFTER: Duration = Duration::from_secs(2);
+/// Copying for a readmission pauses while 1 of 100 requests takes longer, as it does by default for an operator's change.
+pub const READMIT_P99_MAX: Duration = Duration::from_millis(250);
 /// How often a change whose migrator died is carried on before the flip, until it is aborted instead.
 pub const CARRY_ON_TRIES: u32 = 3;
 /// The pause after an errand's first failure; it doubles with each further one …

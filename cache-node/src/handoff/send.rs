@@ -81,7 +81,10 @@ async fn connect(node: &Node, stream: &Outgoing) -> Result<Connection, Broken> {
     let agreed = response.headers().get(header::UPGRADE) == Some(&HeaderValue::from_static(UPGRADE));
     if response.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
         let status = response.status().as_u16();
-        return broken(format!("{} does not take streams of version {UPGRADE} ({status})", stream.receiver));
+        let receiver = &stream.receiver;
+        return broken(format!(
+            "{receiver} does not take streams of version {UPGRADE} ({status}): upgrade the older node"
+        ));
     }
     hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|error| lost(&error))
 }

@@ -6,8 +6,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::decide::Errand;
+use crate::copy_order::CopyOrder;
 use crate::driver::{Driver, active_change};
 use crate::exit::Failure;
+use crate::limits::READMIT_P99_MAX;
+use crate::pace::Bounds;
 use crate::phases::Tools;
 use crate::plan::{self, Plan};
 use crate::summary::Summary;
@@ -72,7 +75,10 @@ async fn run(
                 tracing::info!("no slot can be given to {id} now");
                 return Ok(false);
             };
-            driver.run(&plan.change(operator)).await?
+            // Nobody waits for it: it may pause while the cluster is busy. A node that wants to stop does wait.
+            let bounds = Bounds { max_p99: Some(READMIT_P99_MAX), ..Bounds::default() };
+            let order = CopyOrder { bounds, ..CopyOrder::default() };
+            driver.copying(order).run(&plan.change(operator)).await?
         }
         Errand::Drain(id) => driver.run(&plan::emptying(&ring, id)?.change(operator)).await?,
         Errand::CarryOn(_) => driver.resume().await?,
