@@ -5,6 +5,7 @@ mod away;
 mod clocks;
 mod crossed_verbs;
 mod database_full;
+mod dead_members;
 mod lifetimes;
 
 mod new_node;
@@ -12,6 +13,7 @@ mod odd_keys;
 mod other_version;
 mod pace;
 mod peer_link;
+mod plans;
 mod scale_in_stop;
 mod scene;
 mod short_absence;
