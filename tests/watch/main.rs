@@ -1,7 +1,6 @@
 //! The failure controller and clean stops on real processes: nodes that die, come back, and stop under load.
 
 mod clean_stop;
-mod clients;
 mod leaders;
 mod orphans;
 mod rolling_restart;

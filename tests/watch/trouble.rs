@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use tests::checker::Checker;
 use tests::cluster::Cluster;
+use tests::door::Door;
 use tests::poll::eventually;
 use tests::processes::Process;
 
-use crate::clients::Clients;
 use crate::support::{HEALED, Users, cluster, done, leader, shares};
 
 const ROUNDS: usize = 6;
@@ -54,8 +55,8 @@ async fn whatever_happens_to_one_at_a_time_the_cluster_heals_and_no_read_is_old(
     cluster.add_gateway().await;
     let mut watches = [leader(&cluster, GRACE).await, cluster.start_migrator(&["watch", "--grace", GRACE])];
     let users = Users::new(&cluster, 60);
-    let clients = Clients::start(&cluster);
-    clients.go_on(500).await;
+    let clients = Checker::start(vec![Door::of(&cluster, 0)], seed);
+    clients.goes_on(500).await;
     for round in 0..ROUNDS {
         let name = ["n1", "n2", "n3"][rng.random_range(0..3)];
         let blow = [Blow::Killed, Blow::Frozen, Blow::Stopped][rng.random_range(0..3)];
@@ -71,9 +72,10 @@ async fn whatever_happens_to_one_at_a_time_the_cluster_heals_and_no_read_is_old(
         blow.end(&mut cluster, name).await;
         eventually("every member has slots", HEALED, async || all_have_slots(&cluster).await).await;
         eventually("all can write", HEALED, async || users.can_put_all(&format!("round {round}")).await).await;
-        clients.go_on(200).await;
+        clients.goes_on(200).await;
     }
-    let (seen, answered) = clients.finish().await;
-    println!("{answered} answers, {} errors, {:?}", seen.errors.len(), done(&cluster).await);
+    let seen = clients.finish().await;
+    let (answered, errors) = (seen.reads + seen.writes, seen.read_errors.len() + seen.write_errors.len());
+    println!("{answered} answers, {errors} errors, {} unknown, {:?}", seen.unknown, done(&cluster).await);
     assert!(seen.violations.is_empty(), "seed {seed}: {:#?}", seen.violations);
 }
