@@ -93,8 +93,9 @@ impl Gateway {
                 (Next::Answer, Some(answer)) => return answer_of(answer),
                 (Next::Problem(code), _) => return problem(code),
                 (Next::Detached, _) => {
-                    // An owner that answers, though with 421, can read for us like any other node.
-                    let silent = owner.as_ref().filter(|_| !matches!(tried, Tried::Answered(_)));
+                    // An owner that answers 421 can read for us like any other node.
+                    let misdirected = tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST);
+                    let silent = owner.as_ref().filter(|_| !misdirected);
                     let answer = self.detached(request, silent, deadline).await;
                     // Nobody can read the origin now; an owner that was passed by on a doubt may still have the entry.
                     if tried == Tried::NotAsked && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -158,6 +159,7 @@ impl Gateway {
                 if answer.status() == StatusCode::MISDIRECTED_REQUEST {
                     self.metrics.count(Hop::misdirected);
                 }
+                owner.note_token(answer.status() != StatusCode::UNAUTHORIZED);
                 (Tried::Answered(answer.status()), Some(answer))
             }
             Err(failed) => {
@@ -219,7 +221,9 @@ impl Gateway {
 
 fn problem(code: ProblemCode) -> Response<Body> {
     let detail = match code {
-        ProblemCode::OwnerUnavailable => "not executed: the node that owns this user's entries does not answer",
+        ProblemCode::OwnerUnavailable => {
+            "not executed: the node that owns this user's entries does not answer, or refuses our token"
+        }
         ProblemCode::Overloaded => "not executed: all connections to the owner are busy",
         _ => "the owner was asked to write and gave no answer; read the entry to learn what it is",
     };

@@ -61,8 +61,9 @@ pub(crate) fn next(kind: Kind, tried: Tried, met: Met) -> Next {
             Next::Detached
         }
         (Tried::Answered(StatusCode::MISDIRECTED_REQUEST), _) => Next::FreshRing,
-        // The node does not take our token: a fault of the set-up, not of the client.
-        (Tried::Answered(StatusCode::UNAUTHORIZED), _) => Next::Problem(ProblemCode::OwnerUnavailable),
+        // The node does not take our token, a fault of the set-up: others may, and read for us.
+        (Tried::Answered(StatusCode::UNAUTHORIZED), Kind::Read) => Next::Detached,
+        (Tried::Answered(StatusCode::UNAUTHORIZED), Kind::Write) => Next::Problem(ProblemCode::OwnerUnavailable),
         (Tried::Answered(_), _) => Next::Answer,
         (Tried::Failed(SendFailed::Busy), _) => Next::Problem(ProblemCode::Overloaded),
         (Tried::Failed(SendFailed::Broken | SendFailed::TimedOut), Kind::Write) => {
@@ -79,6 +80,13 @@ pub(crate) fn next(kind: Kind, tried: Tried, met: Met) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_owner_that_refuses_our_token_costs_writes_and_no_reads() {
+        let refused = Tried::Answered(StatusCode::UNAUTHORIZED);
+        assert_eq!(next(Kind::Read, refused, Met::default()), Next::Detached);
+        assert_eq!(next(Kind::Write, refused, Met::default()), Next::Problem(ProblemCode::OwnerUnavailable));
+    }
 
     #[test]
     fn a_write_is_sent_again_only_when_known_not_executed() {

@@ -29,6 +29,7 @@ pub(crate) struct Upstream {
     connections: Arc<Semaphore>,
     in_doubt: AtomicBool,
     probing: AtomicBool,
+    token_refused: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -65,6 +66,7 @@ impl Upstream {
             connections: Arc::new(Semaphore::new(limits::CONNECTIONS_PER_NODE)),
             in_doubt: AtomicBool::new(false),
             probing: AtomicBool::new(false),
+            token_refused: AtomicBool::new(false),
         }
     }
 
@@ -75,6 +77,20 @@ impl Upstream {
     /// Whether the node did not answer lately: requests need not find that out again.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Acquire)
+    }
+
+    /// Whether the node took the cluster's token; said when it changes, for its users' writes get 503 meanwhile.
+    pub(crate) fn note_token(&self, taken: bool) {
+        // The load first: nearly always nothing changes, and a swap would take the cache line from every other core.
+        if self.token_refused.load(Ordering::Relaxed) == taken
+            && self.token_refused.swap(!taken, Ordering::Relaxed) == taken
+        {
+            if taken {
+                tracing::info!(node = self.address, "the node takes our cluster token again");
+            } else {
+                tracing::warn!(node = self.address, "the node refuses our cluster token: its users' writes get 503");
+            }
+        }
     }
 
     /// Sends one request once and waits for the head of its answer.

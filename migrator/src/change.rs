@@ -35,7 +35,7 @@ pub async fn run(tools: &Tools, asked: &Asked, stop: CancellationToken) -> Resul
         () = stop.cancelled() => return Err(Failure::InterruptedBefore),
     };
     for id in &plan.left_out {
-        tools.progress.note(&format!("{id} is down and left out: its slots stay, and it gets none"));
+        tools.progress.note(&format!("{id} is down and left out: what slots it has stay, and it gets none"));
     }
     if plan.gone.is_some() {
         return take_over::run(tools, plan, |ring| planned(ring, asked)).await;

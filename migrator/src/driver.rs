@@ -60,8 +60,9 @@ impl Driver {
         Self { order, ..self }
     }
 
-    /// Journals a new change and runs it.
+    /// Journals a new change and runs it, if all who gain slots are there.
     pub async fn run(&self, new: &NewChange) -> Result<Summary, Failure> {
+        add_node::check_receivers(&self.tools, &new.moves).await?;
         let phase = self.tools.progress.phase(Step::AddNode, 1, "change");
         let change = add_node::begin(&self.tools, new).await?;
         phase.advance(1);

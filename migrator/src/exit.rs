@@ -43,12 +43,12 @@ pub enum Failure {
         /// How long we waited.
         waited: Duration,
     },
-    /// The joining node does not answer as itself at its registered address; nothing was changed.
-    #[error("{node} cannot be added: {reason}")]
+    /// A node that would gain slots does not answer us as itself at its registered address; nothing was changed.
+    #[error("{node} cannot take slots: {reason}")]
     NodeNotItself {
-        /// The joining node.
+        /// The node.
         node: NodeId,
-        /// What is wrong with its address.
+        /// What is wrong with its answer.
         reason: String,
     },
     /// Somebody else's change is not over; nothing was changed.
@@ -151,7 +151,7 @@ impl Failure {
         match self {
             Self::AnotherActive(change) => Some(verbs_of(change.phase)),
             Self::StalePlan { .. } => Some("the same command again: it makes a new plan".to_owned()),
-            Self::OtherEpoch { .. } => Some("migrator plan, then the command it prints".to_owned()),
+            Self::OtherEpoch { .. } => Some("migrator plan with the same verb, then the command it prints".to_owned()),
             Self::NodeIsBack(_) => Some("the same command again: it asks the node now".to_owned()),
             Self::NotAbortable { .. } => Some("migrator resume".to_owned()),
             Self::Left { phase, .. } => Some(verbs_of(*phase)),

@@ -89,7 +89,7 @@ impl Forecast {
             Some(gone) => lines.push(format!("{gone} is down: its slots are taken over, and its users start cold")),
             None => lines.extend(self.held.iter().map(Held::text)),
         }
-        let left_out = |id| format!("{id} is down and left out: its slots stay, and it gets none");
+        let left_out = |id| format!("{id} is down and left out: what slots it has stay, and it gets none");
         lines.extend(self.left_out.iter().map(left_out));
         lines.push(format!("run: {}", self.command));
         lines.join("\n")

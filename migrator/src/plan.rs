@@ -16,7 +16,7 @@ use placement::ring::SlotMove;
 use placement::{Epoch, Incarnation, Member, NodeId, Ring, Weight};
 use serde::Serialize;
 
-pub use by_itself::{emptying, readmission, takeover};
+pub use by_itself::{emptying, lacks_share, readmission, takeover};
 pub use joining::joining;
 pub use refused::PlanRefused;
 pub use verb::Verb;

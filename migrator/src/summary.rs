@@ -68,6 +68,7 @@ impl Summary {
             format!("  moved slots     {}", self.moved_slots),
         ];
         match &self.taken_over_from {
+            Some(gone) if self.moved_slots == 0 => lines.push(format!("  {gone} was down and had no slots")),
             Some(gone) => lines
                 .push(format!("  {gone} was down: its memory is lost, and its users start cold; what is in L2 stays")),
             None => lines.extend(self.handoff_lines()),

@@ -18,3 +18,4 @@ mod scale_in_stop;
 mod scene;
 mod short_absence;
 mod support;
+mod wrong_token;

@@ -84,6 +84,12 @@ impl Member {
         self.process = Process::start(self.program, &[], &self.env);
     }
 
+    /// The same with other or further variables from now on.
+    pub fn restart_with(&mut self, more: &[(&str, &str)]) {
+        self.env.extend(more.iter().map(|(variable, value)| ((*variable).to_owned(), (*value).to_owned())));
+        self.restart();
+    }
+
     /// Waits until `/readyz` says yes.
     pub async fn wait_ready(&mut self) {
         self.process.wait_ready(self.address, "/readyz").await;

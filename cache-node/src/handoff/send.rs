@@ -8,7 +8,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::Empty;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use placement::Slot;
+use placement::{NodeId, Slot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -80,13 +80,23 @@ async fn connect(node: &Node, stream: &Outgoing) -> Result<Connection, Broken> {
     let response = sender.send_request(request).await.map_err(|error| lost(&error))?;
     let agreed = response.headers().get(header::UPGRADE) == Some(&HeaderValue::from_static(UPGRADE));
     if response.status() != StatusCode::SWITCHING_PROTOCOLS || !agreed {
-        let status = response.status().as_u16();
-        let receiver = &stream.receiver;
-        return broken(format!(
-            "{receiver} does not take streams of version {UPGRADE} ({status}): upgrade the older node"
-        ));
+        return broken(not_taken(&stream.receiver, response.status()));
     }
     hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|error| lost(&error))
+}
+
+/// Why a receiver answered other than with 101, in words that lead on.
+fn not_taken(receiver: &NodeId, status: StatusCode) -> String {
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            format!("{receiver} does not take our cluster token (401): give all nodes the same")
+        }
+        StatusCode::SERVICE_UNAVAILABLE => format!("{receiver} receives too many streams already (503)"),
+        other => {
+            let status = other.as_u16();
+            format!("{receiver} does not take streams of version {UPGRADE} ({status}): upgrade the older node")
+        }
+    }
 }
 
 async fn send_all(node: &Node, stream: &Outgoing, mut connection: WriteHalf<Connection>) -> Result<(), Broken> {

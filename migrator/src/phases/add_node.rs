@@ -1,10 +1,13 @@
 //! Phase 1, "add node": whoever joins is there and is who it says, and the change is journaled (protocol C1).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use client::NodeClient;
+use futures_util::future::try_join_all;
 use origin::{BeginOutcome, ChangeRow, NewChange, NodeRow, Origin};
 use placement::NodeId;
+use placement::ring::SlotMove;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::Failure;
@@ -51,6 +54,15 @@ pub async fn check_itself(nodes: &NodeClient, joining: &NodeRow) -> Result<(), F
         Ok(Err(error)) => Err(not_itself(format!("no cache-node answers at {address}: {}", describe(&error)))),
         Err(_) => Err(not_itself(format!("no answer from {address} within {} s", CALL_WAIT.as_secs()))),
     }
+}
+
+/// Makes sure that everyone who gains slots answers as itself, and to us: slots given to a node that refuses our token, or
+/// that is not who its address says, would serve nobody.
+pub async fn check_receivers(tools: &Tools, moves: &[SlotMove]) -> Result<(), Failure> {
+    let nodes = tools.origin.nodes().await?;
+    let receivers: BTreeSet<&NodeId> = moves.iter().map(|moving| &moving.to).collect();
+    let checks = nodes.iter().filter(|row| receivers.contains(&row.id)).map(|row| check_itself(&tools.nodes, row));
+    try_join_all(checks).await.map(drop)
 }
 
 /// Journals the change in phase 'copy'.

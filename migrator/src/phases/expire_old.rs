@@ -73,10 +73,12 @@ pub async fn release_old_owners(tools: &Tools, change: &ChangeRow) {
     let Ok(nodes) = tools.origin.nodes().await else { return };
     let owners = by_old_owner(change);
     let calls = nodes.iter().filter(|row| row.lease_left_ms > 0 && owners.contains_key(&row.id)).map(|row| async {
-        let settled = timeout(CALL_WAIT, tools.nodes.settle(&row.address, change.id)).await;
-        if !matches!(settled, Ok(Ok(_))) {
-            tracing::warn!(node = %row.id, change = %change.id, "the node did not answer after the abort; it unseals when it polls");
-        }
+        let why = match timeout(CALL_WAIT, tools.nodes.settle(&row.address, change.id)).await {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) => describe(&error),
+            Err(_) => "no answer".to_owned(),
+        };
+        tracing::warn!(node = %row.id, change = %change.id, why, "not told of the abort; the node unseals when it polls");
     });
     join_all(calls).await;
 }

@@ -7,14 +7,19 @@ use placement::{NodeId, Slot};
 use super::standing::Standing;
 use super::{Plan, PlanRefused, planned};
 
-/// Gives the first member that is up, stays, and has no slots its share; `None`: there is none, or nothing could move.
+/// Gives the first member that [lacks its share](lacks_share) what is missing; `None`: there is none, or nothing could move.
 pub fn readmission(state: &RingState) -> Option<Plan> {
     let standing = Standing::of(state);
-    let back = |id: &NodeId| standing.takes(id) && !standing.owns_any(id);
-    state.members.iter().filter(|member| back(&member.id)).find_map(|member| {
+    state.members.iter().filter(|member| standing.lacks_share(member)).find_map(|member| {
         let moves = standing.moves_to_fill(member).ok().filter(|moves| !moves.is_empty())?;
         planned(state, format!("readmit {}", member.id), state.members.clone(), moves).ok()
     })
+}
+
+/// Whether the member is up, stays, and has no slots, or clearly less than its share though nobody is away.
+pub fn lacks_share(state: &RingState, id: &NodeId) -> bool {
+    let standing = Standing::of(state);
+    standing.member(id).is_ok_and(|member| standing.lacks_share(member))
 }
 
 /// Gives all slots of a member that is up to the others that are up and stay.

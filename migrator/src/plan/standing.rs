@@ -6,7 +6,7 @@
 use origin::{NodeRow, RingState};
 use placement::rebalance::next_ring;
 use placement::ring::SlotMove;
-use placement::{Member, NodeId, Ring, Slot};
+use placement::{Member, NodeId, Ring, SLOT_COUNT, Slot, Weight};
 
 use super::PlanRefused;
 
@@ -71,14 +71,47 @@ impl<'a> Standing<'a> {
         let mut before: Vec<Member> = self.state.members.iter().filter(|other| counts(&other.id)).cloned().collect();
         let mut after = before.clone();
         after.push(member.clone());
-        // A member without slots has no share to begin with, whatever its weight: it is computed as one that joins.
+        // A member without slots has no share to begin with, whatever its weight: it is computed as one that joins. One that
+        // got less than its share has the weight that its slots amount to, and gains the rest.
         if self.owns_any(&member.id) {
-            before.push(self.member(&member.id)?.clone());
+            let mut now = self.member(&member.id)?.clone();
+            if now.weight == member.weight {
+                let Some(less) = self.weight_of_slots(member, &before) else { return Ok(Vec::new()) };
+                now.weight = less;
+            }
+            before.push(now);
         }
         let now = self.ring_of(before, |slot| self.owner(slot).clone())?;
         let next = next_ring(&now, &after).map_err(PlanRefused::Invalid)?;
         let possible = |moving: &SlotMove| self.is_up(&moving.from) && self.takes(&moving.to);
         Ok(now.moves_to(&next).filter(possible).collect())
+    }
+
+    /// The weight at which the slots that the member has would be its share beside `others`; `None`: it is no less than its own.
+    fn weight_of_slots(&self, member: &Member, others: &[Member]) -> Option<Weight> {
+        let owned = self.owned(&member.id) as u64;
+        let weights: u64 = others.iter().map(|other| u64::from(other.weight.get())).sum();
+        let amounts_to = owned * weights / (SLOT_COUNT as u64 - owned).max(1);
+        let weight = u32::try_from(amounts_to.max(1)).ok().and_then(|weight| Weight::try_from(weight).ok())?;
+        (weight < member.weight).then_some(weight)
+    }
+
+    fn owned(&self, id: &NodeId) -> usize {
+        self.state.slots.iter().filter(|row| &row.owner == id).count()
+    }
+
+    /// Whether the member may take slots and has none, or, while nobody is away whose slots it could have had, less than
+    /// three quarters of its share.
+    pub(super) fn lacks_share(&self, member: &Member) -> bool {
+        if !self.takes(&member.id) {
+            return false;
+        }
+        let owned = self.owned(&member.id) as u64;
+        let counts = |id: &NodeId| self.takes(id) || self.owns_any(id);
+        let all: u64 = self.state.members.iter().filter(|m| counts(&m.id)).map(|m| u64::from(m.weight.get())).sum();
+        let somebody_is_away = self.state.members.iter().any(|m| self.owns_any(&m.id) && !self.takes(&m.id));
+        let share = SLOT_COUNT as u64 * u64::from(member.weight.get());
+        owned == 0 || (!somebody_is_away && owned * all * 4 < share * 3)
     }
 
     /// The moves that give all slots of `leaver` to members that may take.

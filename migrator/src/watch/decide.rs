@@ -1,7 +1,7 @@
 //! What the leader does next. Pure: ring and clock come in as arguments.
 //!
 //! In this order, one thing at a time: slots of a node that is gone are taken over; a change whose migrator died is carried
-//! on or given up; a node that wants to stop gives its slots away; a member that is back without slots gets its share.
+//! on or given up; a node that wants to stop gives its slots away; a member that is back without slots, or got too few, gets its share.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::setbacks::Setbacks;
 use super::sightings::Sightings;
 use crate::exit::list;
 use crate::limits::{CARRY_ON_TRIES, READMIT_AFTER};
+use crate::plan::lacks_share;
 
 /// A ring change that the leader has under way, of which there is one at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +93,11 @@ impl Controller {
         if let Some(errand) = under_way {
             notes.push(errand.to_string());
         }
+        let empty = ring.members.iter().map(|member| &member.id).filter(|id| !owns_any(ring, id));
+        let away: Vec<NodeId> = empty.filter(|id| self.sightings.down_for(id).is_some()).cloned().collect();
+        if !away.is_empty() {
+            notes.push(format!("down, without slots: {}", list(&away)));
+        }
         if notes.is_empty() {
             notes.push("all members are up".to_owned());
         }
@@ -162,7 +168,7 @@ impl Controller {
 
     fn returning(&self, ring: &RingState, now: Duration) -> Option<Errand> {
         let settled = |id: &NodeId| self.sightings.up_for(id).is_some_and(|lasted| lasted >= READMIT_AFTER);
-        let back = |row: &&NodeRow| can_take(ring, row) && !owns_any(ring, &row.id) && settled(&row.id);
+        let back = |row: &&NodeRow| settled(&row.id) && lacks_share(ring, &row.id);
         let returning = ring.nodes.iter().filter(back).map(|row| Errand::Readmit(row.id.clone()));
         returning.into_iter().find(|errand| self.setbacks.allow(errand, now))
     }

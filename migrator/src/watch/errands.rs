@@ -97,8 +97,7 @@ async fn run(
 
 /// The readmission of exactly this member: others that are back too have their turn after it.
 fn readmission(mut ring: RingState, id: &NodeId) -> Option<Plan> {
-    let owns_any = |of: &NodeId| ring.slots.iter().any(|row| &row.owner == of);
-    let waits: Vec<bool> = ring.nodes.iter().map(|row| row.id != *id && !owns_any(&row.id)).collect();
+    let waits: Vec<bool> = ring.nodes.iter().map(|row| row.id != *id && plan::lacks_share(&ring, &row.id)).collect();
     // Like one that leaves: it takes nothing now.
     for (row, waits) in ring.nodes.iter_mut().zip(waits) {
         row.leaving |= waits;

@@ -215,3 +215,23 @@ fn a_member_that_is_back_waits_for_its_whole_share_while_others_can_take() {
     let owners = takeover(&state, &node("n2")).expect("owners");
     assert!(owners.iter().all(|(_, owner)| *owner == node("n3")), "nobody else is there");
 }
+
+#[test]
+fn a_member_that_got_less_than_its_share_because_another_was_away_gets_the_rest_afterwards() {
+    let mut state = n3_taken_over();
+    row_of(&mut state, "n3").lease_left_ms = 2000;
+    end_lease(&mut state, "n1");
+    let less = readmission(&state).expect("a plan");
+    assert!(!touches(&less, "n1"));
+    carry_out(&mut state, &less);
+    let had = owned(&state, "n3");
+    assert!(had > 0 && had < SLOT_COUNT / 3 * 3 / 4, "{had}");
+    assert!(readmission(&state).is_none(), "n1 is still away");
+    row_of(&mut state, "n1").lease_left_ms = 2000;
+    assert!(lacks_share(&state, &node("n3")) && !lacks_share(&state, &node("n1")));
+    let rest = readmission(&state).expect("a plan");
+    assert!(rest.moves.iter().all(|moving| moving.to == node("n3")), "nothing else moves");
+    carry_out(&mut state, &rest);
+    assert!(is_even(&rest, &["n1", "n2", "n3"]), "{:?}", rest.shares);
+    assert!(readmission(&state).is_none());
+}

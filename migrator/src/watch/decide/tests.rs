@@ -47,9 +47,13 @@ fn without(mut ring: RingState, down: &[&str]) -> RingState {
     ring
 }
 
-/// The member gives all its slots to n1.
+/// The member gives its slots to the others that have some, evenly.
 fn emptied(mut ring: RingState, name: &str) -> RingState {
-    ring.slots.iter_mut().filter(|slot| slot.owner.as_str() == name).for_each(|slot| slot.owner = node("n1"));
+    let others: Vec<NodeId> = owners(&ring).into_iter().filter(|id| id.as_str() != name).cloned().collect();
+    let given = ring.slots.iter_mut().filter(|slot| slot.owner.as_str() == name);
+    for (number, slot) in given.enumerate() {
+        slot.owner = others[number % others.len()].clone();
+    }
     ring
 }
 
@@ -225,6 +229,21 @@ fn a_member_that_is_back_without_slots_gets_them_after_two_seconds_and_one_at_a_
     leader.ended(Errand::Readmit(node("n3")), false);
     assert_eq!(begun(leader.watch(&back, Duration::ZERO)), Some(Errand::Readmit(node("n4"))));
     assert_eq!(begun(leader.seconds(&back, 1)), Some(Errand::Readmit(node("n3"))));
+}
+
+#[test]
+fn a_member_with_clearly_less_than_its_share_gets_the_rest_once_nobody_is_away() {
+    let mut uneven = ring(3);
+    let of_n3 = uneven.slots.iter_mut().filter(|slot| slot.owner.as_str() == "n3");
+    of_n3.take(700).for_each(|slot| slot.owner = node("n1"));
+    assert_eq!(begun(Watching::begin().seconds(&uneven, 3)), Some(Errand::Readmit(node("n3"))));
+    assert_eq!(begun(Watching::begin().seconds(&without(uneven, &["n2"]), 3)), None);
+}
+
+#[test]
+fn a_member_that_is_down_without_slots_is_said_to_be() {
+    let down = without(emptied(ring(3), "n3"), &["n3"]);
+    assert_eq!(Watching::begin().seconds(&down, 5).note, "down, without slots: n3");
 }
 
 #[test]
