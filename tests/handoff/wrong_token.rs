@@ -1,7 +1,9 @@
 //! A node with another cluster token: it gets no slots, and where it has some its users can still read.
 
+use std::time::Duration;
+
 use tests::cluster::{Cluster, ClusterOptions};
-use tests::door::{Door, each, owned_by, users};
+use tests::door::{Door, each, owned_by, shares, users};
 use tests::poll::eventually;
 use tests::ring_change::{done, refused};
 
@@ -39,6 +41,17 @@ async fn an_owner_that_refuses_the_gateways_token_costs_its_users_their_writes_o
         refused(&cluster, verb, 1, "n3 cannot take slots").await;
     }
     assert_eq!(gateway.epoch().await, 1);
+
+    // Nor does a takeover.
+    let mut watch = cluster.start_migrator(&["watch", "--grace", "1s"]);
+    cluster.node("n1").process.kill();
+    eventually("n1 is taken over", Duration::from_secs(15), async || gateway.epoch().await == 2).await;
+    let slots = shares(&gateway.ring().await);
+    assert_eq!(slots["n1"], 0, "{slots:?}");
+    assert!(slots["n2"] > slots["n3"] * 3 / 2, "n2 has all of them: {slots:?}");
+    watch.stop().await;
+    cluster.node("n1").restart();
+    cluster.node("n1").wait_ready().await;
 
     cluster.node("n3").process.kill();
     cluster.node("n3").restart_with(&[(TOKEN, "the-right-one")]);

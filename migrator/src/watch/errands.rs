@@ -1,15 +1,18 @@
 //! Carries decisions out: a takeover is one statement, an errand a whole ring change in a task of its own.
 
+use client::ControlError;
+use futures_util::future::join_all;
 use origin::{RingState, TakeOver, TakeOverOutcome};
 use placement::{Incarnation, NodeId};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::decide::Errand;
 use crate::copy_order::CopyOrder;
 use crate::driver::{Driver, active_change};
 use crate::exit::Failure;
-use crate::limits::READMIT_P99_MAX;
+use crate::limits::{CALL_WAIT, READMIT_P99_MAX};
 use crate::pace::Bounds;
 use crate::phases::Tools;
 use crate::plan::{self, Plan};
@@ -105,6 +108,31 @@ fn readmission(mut ring: RingState, id: &NodeId) -> Option<Plan> {
     plan::readmission(&ring)
 }
 
+/// The ring in which members that refuse our token, or are not who their address says, take nothing: slots given to them
+/// would serve nobody. One that does not answer in time may take: its lease says that it lives.
+async fn without_strangers(tools: &Tools, ring: &RingState) -> RingState {
+    let asked = ring.nodes.iter().map(|row| async {
+        if row.lease_left_ms == 0 {
+            return false;
+        }
+        match timeout(CALL_WAIT, tools.nodes.slots(&row.address)).await {
+            Ok(Ok(report)) => report.node != row.id,
+            Ok(Err(ControlError::Refused(_))) => true,
+            Ok(Err(ControlError::Unreachable(_) | ControlError::Malformed(_))) | Err(_) => false,
+        }
+    });
+    let strangers = join_all(asked).await;
+    let mut ring = ring.clone();
+    for (row, stranger) in ring.nodes.iter_mut().zip(strangers) {
+        if stranger {
+            tracing::warn!(node = %row.id, "takes no slots over: it refuses our token or is not who its address says");
+        }
+        // Like one that leaves.
+        row.leaving |= stranger;
+    }
+    ring
+}
+
 /// Takes the slots of a node whose lease is over for the others.
 pub async fn take_over(
     tools: &Tools,
@@ -114,6 +142,7 @@ pub async fn take_over(
     operator: &str,
     term: origin::Term,
 ) -> TookOver {
+    let ring = &without_strangers(tools, ring).await;
     let owners = match plan::takeover(ring, node) {
         Ok(owners) => owners,
         Err(refused) => return TookOver::NotNow(refused.to_string()),
