@@ -23,6 +23,9 @@ async fn lease_is_over(cluster: &mut Cluster, node: &str) {
         .await;
 }
 
+/// How many migrations there are.
+const MIGRATIONS: u32 = 2;
+
 #[tokio::test]
 async fn a_node_frozen_beyond_its_lease_serves_nothing_old_when_it_wakes() {
     let mut cluster = cluster(2, 1, &[]).await;
@@ -187,8 +190,10 @@ async fn a_node_that_is_stopped_ends_its_writes_first() {
 async fn six_nodes_started_at_once_on_an_empty_database_all_come_up() {
     // The cluster starts its nodes together, before there is a schema.
     let mut cluster = start(ClusterOptions { nodes: 6, ..ClusterOptions::default() }).await;
-    let versions = postgres(&mut cluster).sql("SELECT count(*) FROM schema_version").await.expect("a schema");
-    assert_eq!(versions, "1");
+    let versions = "SELECT string_agg(version::text, ',' ORDER BY version) FROM schema_version";
+    let versions = postgres(&mut cluster).sql(versions).await.expect("a schema");
+    let migrations: Vec<String> = (1..=MIGRATIONS).map(|number| number.to_string()).collect();
+    assert_eq!(versions, migrations.join(","), "each migration once");
     for (name, node) in &cluster.nodes {
         assert!(!node.process.log().contains("deadlock"), "{}", node.process.log_tail());
         let user = cluster.user(&user_of(&cluster, name, "user").await);
