@@ -10,7 +10,7 @@ const LIBRARIES: [&str; 2] = ["libfaketimeMT.so.1", "libfaketime.so.1"];
 /// The clock; it is the machine's until it is stepped.
 pub struct SteppedClock {
     directory: TempDir,
-    library: PathBuf,
+    shim: PathBuf,
 }
 
 impl SteppedClock {
@@ -19,7 +19,7 @@ impl SteppedClock {
     /// # Panics
     /// When libfaketime is not installed.
     pub fn new() -> Self {
-        let clock = Self { directory: tempfile::tempdir().expect("a temporary directory"), library: library() };
+        let clock = Self { directory: tempfile::tempdir().expect("a temporary directory"), shim: find_shim() };
         clock.step(0);
         clock
     }
@@ -35,7 +35,7 @@ impl SteppedClock {
     /// The variables that give a program this clock.
     pub fn env(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("LD_PRELOAD", self.library.display().to_string()),
+            ("LD_PRELOAD", self.shim.display().to_string()),
             ("FAKETIME_TIMESTAMP_FILE", self.offset().display().to_string()),
             // Each look at the clock looks at the file.
             ("FAKETIME_NO_CACHE", "1".to_owned()),
@@ -55,7 +55,7 @@ impl Default for SteppedClock {
     }
 }
 
-fn library() -> PathBuf {
+fn find_shim() -> PathBuf {
     let places = std::fs::read_dir("/usr/lib").expect("a system directory").flatten();
     let places: Vec<PathBuf> = places.map(|place| place.path().join("faketime")).collect();
     let mut found = LIBRARIES.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
