@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use wire::handoff::frame::{FrameInvalid, FrameReader, FrameWriter};
 use wire::handoff::{Handed, HandedEntry, Hello, Reply};
@@ -47,14 +47,18 @@ pub(crate) async fn receive(node: Arc<Node>, id: Arc<str>, upgrade: OnUpgrade) {
     }
 }
 
-async fn take_in(node: &Arc<Node>, id: &Arc<str>, mut connection: TokioIo<Upgraded>) -> Result<(), Ended> {
+async fn take_in<C>(node: &Arc<Node>, id: &Arc<str>, mut connection: C) -> Result<(), Ended>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
     let max_body = usize::try_from(node.config.max_value_bytes).unwrap_or(usize::MAX);
     let mut reader = FrameReader::new(max_body.saturating_add(limits::HANDOFF_FRAME_REST));
     let (mut writer, mut buffer, mut out) = (FrameWriter::default(), BytesMut::new(), BytesMut::new());
     let mut receiving: Option<Receiving> = None;
     writer.write(&Reply::Credit { frames: 0, bytes: limits::HANDOFF_WINDOW }, &mut out);
     loop {
-        connection.write_all_buf(&mut out).await?;
+        // Bounded too: an old owner that sends and never reads would hold the stream's offers for ever.
+        timeout(limits::HANDOFF_SILENCE, connection.write_all_buf(&mut out)).await.map_err(|_| Ended::Silent)??;
         let read = timeout(limits::HANDOFF_SILENCE, connection.read_buf(&mut buffer)).await;
         if read.map_err(|_| Ended::Silent)?? == 0 {
             // After the end the old owner closes when it has seen the flip.
@@ -86,7 +90,11 @@ async fn take_in(node: &Arc<Node>, id: &Arc<str>, mut connection: TokioIo<Upgrad
 }
 
 /// Tells the old owner why, as well as that goes.
-async fn refuse(writer: &mut FrameWriter, connection: &mut TokioIo<Upgraded>, reason: String) -> Result<(), Ended> {
+async fn refuse(
+    writer: &mut FrameWriter,
+    connection: &mut (impl AsyncWrite + Unpin),
+    reason: String,
+) -> Result<(), Ended> {
     let mut out = BytesMut::new();
     writer.write(&Reply::Refused(reason.clone()), &mut out);
     let _ = timeout(limits::HANDOFF_CONNECT, connection.write_all_buf(&mut out)).await;
@@ -130,4 +138,26 @@ fn take_entry(node: &Node, stream: &Receiving, entry: HandedEntry) -> Result<(),
     stream.put(entry).map_err(|lost| lost.to_string())?;
     node.metrics.taken_entries.inc();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use origin::{DatabaseUrl, OpenOptions, Origin};
+
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_owner_that_never_reads_or_never_sends_is_given_up() {
+        let file = DatabaseUrl::Sqlite("not-opened.db".into());
+        let origin = Origin::open(&file, OpenOptions::default()).expect("prepared, not opened");
+        let config = Config::with_defaults("n2".parse().expect("node id"), "127.0.0.1:1".to_owned());
+        let node = Arc::new(Node::new(config, origin));
+        // Fits no reply; fits the first reply, after which nothing comes.
+        for room in [8, 1024] {
+            let (ours, _theirs) = tokio::io::duplex(room);
+            let ended = take_in(&node, &"s".into(), ours).await;
+            assert!(matches!(ended, Err(Ended::Silent)), "{room}: {ended:?}");
+        }
+    }
 }
