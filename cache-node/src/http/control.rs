@@ -65,7 +65,13 @@ pub(super) async fn refresh(State(node): State<Arc<Node>>) -> Result<StatusCode,
 }
 
 /// What L1 holds under the current reigns, per slot.
-pub(super) async fn slots(State(node): State<Arc<Node>>) -> Json<SlotsReport> {
+pub(super) async fn slots(State(node): State<Arc<Node>>) -> Result<Json<SlotsReport>, Response<Body>> {
+    // Takes time by the number of entries: not on a thread that serves.
+    let report = tokio::task::spawn_blocking(move || slots_report(&node)).await;
+    report.map(Json).map_err(|_| answer::problem(ProblemCode::Overloaded, "the node is stopping"))
+}
+
+fn slots_report(node: &Node) -> SlotsReport {
     let mut contents: HashMap<Slot, SlotContents> = HashMap::new();
     node.l1.for_each(|name, tag, value_bytes| {
         if node.slots.word(name.slot).servable() == Some(tag) {
@@ -77,7 +83,7 @@ pub(super) async fn slots(State(node): State<Arc<Node>>) -> Json<SlotsReport> {
     });
     let mut slots: Vec<_> = contents.into_values().collect();
     slots.sort_by_key(|contents| contents.slot);
-    Json(SlotsReport { node: node.config.node_id.clone(), owned: node.slots.owned(), slots })
+    SlotsReport { node: node.config.node_id.clone(), owned: node.slots.owned(), slots }
 }
 
 /// What the node has done since its start.
