@@ -49,11 +49,10 @@ fn copy_one(node: &Node, stream: &Arc<Outgoing>, name: &EntryName, bytes: u64) {
 }
 
 impl Node {
-    /// An entry has just been put into L1 under this reign: it goes on to the receiver, if the slot has one. The caller is
-    /// inside both critical sections.
+    /// An entry has just been put into L1 under this reign, the slot's present one: it goes on to the receiver, if the slot has
+    /// one. The caller is inside both critical sections.
     pub(crate) fn hand_on(&self, slot: &LockedSlot<'_>, name: &EntryName, reign: Reign) {
         if let Some(stream) = slot.stream.as_ref().filter(|stream| stream.slots.get(&name.slot) == Some(&reign))
-            && slot.hold.reign() == reign
             && let Some(entry) = self.l1.expiring(name, reign)
         {
             stream.value(name, entry);
