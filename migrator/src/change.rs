@@ -10,8 +10,8 @@ use crate::copy_order::CopyOrder;
 use crate::driver::Driver;
 use crate::exit::Failure;
 use crate::phases::Tools;
-use crate::phases::add_node::{check_itself, wait_registered};
-use crate::plan::{self, Plan, PlanRefused, Verb, joining};
+use crate::phases::add_node::wait_registered;
+use crate::plan::{self, Plan, PlanRefused, Verb};
 use crate::summary::Summary;
 use crate::{operator, take_over};
 
@@ -60,7 +60,6 @@ async fn prepared(tools: &Tools, asked: &Asked) -> Result<Plan, Failure> {
     check_epoch(&ring, asked)?;
     wait_registered(&tools.origin, std::slice::from_ref(id), asked.wait, &tools.progress).await?;
     let ring = ring_state(&tools.origin).await?;
-    check_itself(&tools.nodes, joining(&ring.nodes, id)?).await?;
     planned_when_free(&ring, asked)
 }
 

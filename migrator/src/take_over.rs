@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::exit::Failure;
 use crate::limits::TAKE_OVER_TRIES;
 use crate::operator;
-use crate::phases::{Tools, expire_old, patiently};
+use crate::phases::{Tools, add_node, expire_old, patiently};
 use crate::plan::{Plan, PlanRefused};
 use crate::summary::{PhaseTimes, Summary};
 
@@ -28,6 +28,7 @@ pub async fn run(
     for _ in 0..TAKE_OVER_TRIES {
         let Some(order) = plan.take_over(operator::name()) else { return Err(Failure::NodeIsBack(gone)) };
         leave_to_others(&tools.origin, &order).await?;
+        add_node::check_receivers(tools, &plan.moves).await?;
         match tools.origin.take_over(&order).await {
             Ok(TakeOverOutcome::Done { change, epoch }) => return done(tools, &plan, order, change, epoch).await,
             Ok(TakeOverOutcome::NodeIsBack) => return Err(Failure::NodeIsBack(order.node)),

@@ -42,9 +42,15 @@ async fn an_owner_that_refuses_the_gateways_token_costs_its_users_their_writes_o
     }
     assert_eq!(gateway.epoch().await, 1);
 
-    // Nor does a takeover.
-    let mut watch = cluster.start_migrator(&["watch", "--grace", "1s"]);
+    // Nor does a takeover, by an operator or by the controller.
     cluster.node("n1").process.kill();
+    eventually("the lease of n1 is over", Duration::from_secs(15), async || {
+        gateway.ring().await["members"][0]["state"] == "down"
+    })
+    .await;
+    refused(&cluster, &["remove-node", "n1"], 1, "n3 cannot take slots").await;
+    assert_eq!(gateway.epoch().await, 1);
+    let mut watch = cluster.start_migrator(&["watch", "--grace", "1s"]);
     eventually("n1 is taken over", Duration::from_secs(15), async || gateway.epoch().await == 2).await;
     let slots = shares(&gateway.ring().await);
     assert_eq!(slots["n1"], 0, "{slots:?}");
