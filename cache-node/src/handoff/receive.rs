@@ -156,7 +156,8 @@ mod tests {
         // Fits no reply; fits the first reply, after which nothing comes.
         for room in [8, 1024] {
             let (ours, _theirs) = tokio::io::duplex(room);
-            let ended = take_in(&node, &"s".into(), ours).await;
+            let ended = timeout(2 * limits::HANDOFF_SILENCE, take_in(&node, &"s".into(), ours)).await;
+            let ended = ended.expect("given up in time");
             assert!(matches!(ended, Err(Ended::Silent)), "{room}: {ended:?}");
         }
     }
