@@ -106,7 +106,7 @@ impl L2 {
         Some(match answer {
             None => Lookup::Leased(lease),
             Some(held) if held.starts_with(LEASE_PREFIX) => Lookup::LeasedByAnother,
-            Some(stored) => match envelope::decode(stored, wall_ms()) {
+            Some(stored) => match envelope::decode(&lease.redis_key, stored, wall_ms()) {
                 Some((content, left)) => Lookup::Found(content, left),
                 None => Lookup::LeasedByAnother,
             },
@@ -133,7 +133,7 @@ impl L2 {
     /// R8: fills the key if our lease still stands. May land at any later time, or never.
     pub(crate) async fn redeem(&self, lease: L2Lease, content: &Content) {
         let ttl = jittered(if content.is_some() { self.ttl } else { self.negative_ttl });
-        let stored = envelope::encode(content, wall_ms() + ttl.as_millis() as u64);
+        let stored = envelope::encode(&lease.redis_key, content, wall_ms() + ttl.as_millis() as u64);
         let mut command = redis::cmd("EVAL");
         command.arg(REDEEM).arg(1).arg(&lease.redis_key).arg(&lease.nonce).arg(stored).arg(ttl.as_millis() as u64);
         // A failure leaves the lease in place, which expires by itself.
