@@ -113,6 +113,14 @@ impl L2 {
         })
     }
 
+    /// What the key holds, for an audit: takes no lease and leaves the lifetime as it is. `None` for everything but a content.
+    pub(crate) async fn peek(&self, space: &str, name: &EntryName) -> Option<Content> {
+        let (server, session) = self.find(space)?;
+        let redis_key = name.l2_key(space);
+        let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GET").arg(&redis_key)).await.ok()?;
+        envelope::decode(&redis_key, answer?, wall_ms()).map(|(content, _)| content)
+    }
+
     /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.
     pub(crate) async fn void(&self, space: &str, name: &EntryName) -> Option<L2Lease> {
         let lease = self.prepare(space, name)?;
