@@ -59,6 +59,28 @@ async fn a_stale_entry_is_found_once_and_dropped_and_the_next_read_is_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn with_the_verdict_the_entry_is_out_of_l1_and_other_audits_of_it_have_none() {
+    let fixture = with_a_stale_entry().await;
+    let node = &fixture.node;
+    let (first, second) = (sampled(node).await, sampled(node).await);
+    let row = node.origin.read_entry(&name("k").user, &name("k").key).await.expect("origin").map(Arc::new);
+    assert_eq!(first.judge(None, &row), Verdict::Inconsistent);
+    assert_eq!(node.l1.stored_at(&name("k"), first.noted.reign), None);
+    assert_eq!(second.judge(None, &row), Verdict::Overlapped);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_l2_holds_under_a_right_answer_is_judged_with_it() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let row = Some(Arc::new(written(node, "v1").await));
+    let below = |content: &Content| Some(Held { tier: HeldIn::l2, content: content.clone(), served: false });
+    assert_eq!(sampled(node).await.judge(below(&row), &row), Verdict::Consistent);
+    assert_eq!(sampled(node).await.judge(below(&None), &row), Verdict::Inconsistent);
+    assert_eq!((found(node), node.metrics.audit.found(HeldIn::l2)), ((2, 0), (2, 1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_value_under_the_right_version_is_found() {
     let fixture = fixture().await;
     let node = &fixture.node;
