@@ -11,6 +11,7 @@ use wire::entries::Version;
 use super::*;
 use crate::interleavings::{Fixture, begin_change, fixture, id, name, put, value};
 use crate::read_path::begin_load_for_test;
+use crate::write_path::WriteRequest;
 
 /// Puts an entry into the origin and says what it is there.
 async fn written(node: &Arc<Node>, value: &'static str) -> StoredEntry {
@@ -121,6 +122,27 @@ async fn right_answers_are_checked_and_left_where_they_are() {
     sampled(node).await.run().await;
     assert_eq!(found(node), (1, 0));
     assert_eq!(value(node, "k").await, (Some("v1".to_owned()), Source::L1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_write_puts_into_l1_is_what_the_origin_gives_back() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let texts = [("text/plain", None), ("a/b; c=\"d\"", Some("")), ("", Some("no-store, private"))];
+    for (content_type, cache_control) in texts {
+        let value = Bytes::from_static(&[0, 255]);
+        let kind = origin::WriteKind::Put {
+            value,
+            content_type: content_type.to_owned(),
+            cache_control: cache_control.map(str::to_owned),
+        };
+        node.write(WriteRequest { kind, ..put("k", "") }).await.expect("write");
+        sampled(node).await.run().await;
+    }
+    let delete = WriteRequest { kind: origin::WriteKind::Delete, ..put("k", "") };
+    node.write(delete).await.expect("write");
+    sampled(node).await.run().await;
+    assert_eq!(found(node), (4, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
