@@ -42,16 +42,6 @@ struct Load {
     end: watch::Receiver<Option<LoadEnd>>,
 }
 
-/// What a write finds when it comes to the key.
-pub(crate) enum Turn {
-    /// The key is ours to write.
-    Taken,
-    /// Another writes; wait for the notification, then come again.
-    Wait(Arc<Notify>),
-    /// Too many wait already.
-    Full,
-}
-
 impl KeyGuards {
     pub(crate) fn new() -> Self {
         Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect() }
@@ -110,19 +100,20 @@ impl Stripe {
         }
     }
 
-    /// W1: takes the key for a write, raising the guard, or says for what to wait.
-    pub(crate) fn take_for_write(&mut self, name: &EntryName) -> Turn {
-        let key = self.keys.entry(name.clone()).or_default();
-        if key.writer_active {
-            if key.writers_waiting >= limits::WRITERS_WAITING_MAX {
-                return Turn::Full;
-            }
-            key.writers_waiting += 1;
-            return Turn::Wait(Arc::clone(&key.writer_gone));
-        }
-        key.writer_active = true;
+    /// W1: takes the key, which has no writer, for a write.
+    pub(crate) fn take_for_write(&mut self, name: &EntryName) {
+        self.keys.entry(name.clone()).or_default().writer_active = true;
         self.guard.raise();
-        Turn::Taken
+    }
+
+    /// Joins the queue behind the key's writer: wait for the notification, then come again. `None`: the queue is full.
+    pub(crate) fn wait_for_writer(&mut self, name: &EntryName) -> Option<Arc<Notify>> {
+        let key = self.keys.entry(name.clone()).or_default();
+        if key.writers_waiting >= limits::WRITERS_WAITING_MAX {
+            return None;
+        }
+        key.writers_waiting += 1;
+        Some(Arc::clone(&key.writer_gone))
     }
 
     /// A writer that waited no longer does, whatever came of it.

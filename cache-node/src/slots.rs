@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use origin::SlotRow;
 use placement::handoff_offer::{FlippedSlot, Offer};
 use placement::slot_hold::{Applied, HoldRow, Reign, SlotHold};
+use placement::write_steps::is_settled;
 use placement::{ChangeId, NodeId, SLOT_COUNT, Slot, Tenure};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -160,7 +161,7 @@ impl Slots {
             slot.sealed_at = None;
         }
         let tenure = slot.hold.tenure();
-        let settled = slot.unsettled.extract_if(.., |(_, sent_under)| *sent_under < tenure);
+        let settled = slot.unsettled.extract_if(.., |(_, sent_under)| is_settled(*sent_under, tenure));
         let settled = settled.map(|(name, _)| name).collect();
         slot.publish();
         RowApplied { applied, adopted, settled }

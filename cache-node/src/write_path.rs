@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use origin::{FencedWrite, OriginError, Precondition, StoredEntry, WriteAnswer, WriteError, WriteKind};
-use placement::slot_hold::Reign;
+use placement::write_steps::{
+    KeyAtEnd, PrepareStep, RegisterStep, SlotBusy, WriteStage, WriteStart, may_store_written, prepare_step,
+    register_step,
+};
 use placement::{Epoch, Tenure};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::entry_name::EntryName;
-use crate::key_guard::Turn;
 use crate::l1::Content;
 use crate::l2::L2Lease;
 use crate::limits;
@@ -61,7 +63,8 @@ impl Node {
             match self.try_register(name)? {
                 Attempt::Registered(registered) => return Ok(registered),
                 Attempt::SlotBusy(why) => {
-                    timeout_at(deadline, slot_changed).await.map_err(|_| WriteRefused::Parked(why))?;
+                    let waited = timeout_at(deadline, slot_changed).await;
+                    waited.map_err(|_| WriteRefused::Parked(busy_reason(why)))?;
                 }
                 Attempt::KeyBusy(waiting) => {
                     let gone = Arc::clone(&waiting.writer_gone);
@@ -83,22 +86,18 @@ impl Node {
     fn try_register(self: &Arc<Self>, name: &EntryName) -> Result<Attempt, WriteRefused> {
         let mut stripe = self.keys.lock(name);
         let mut slot = self.slots.lock(name.slot);
-        if !slot.hold.is_mine() {
-            return Err(WriteRefused::NotOwner(self.status.epoch()));
-        }
-        if slot.hold.sealed().is_some() {
-            return Ok(Attempt::SlotBusy("the slot is being handed to another node"));
-        }
-        if !slot.unsettled.is_empty() {
-            return Ok(Attempt::SlotBusy("a write of unknown outcome is being settled"));
-        }
-        match stripe.take_for_write(name) {
-            Turn::Full => Err(WriteRefused::QueueFull),
-            Turn::Wait(writer_gone) => {
-                let waiting = WaitingWriter { node: Arc::clone(self), name: name.clone(), writer_gone };
-                Ok(Attempt::KeyBusy(waiting))
-            }
-            Turn::Taken => {
+        match register_step(&slot.hold, !slot.unsettled.is_empty(), stripe.writer_active(name)) {
+            RegisterStep::NotOwner => Err(WriteRefused::NotOwner(self.status.epoch())),
+            RegisterStep::SlotBusy(why) => Ok(Attempt::SlotBusy(why)),
+            RegisterStep::KeyBusy => match stripe.wait_for_writer(name) {
+                None => Err(WriteRefused::QueueFull),
+                Some(writer_gone) => {
+                    let waiting = WaitingWriter { node: Arc::clone(self), name: name.clone(), writer_gone };
+                    Ok(Attempt::KeyBusy(waiting))
+                }
+            },
+            RegisterStep::Register => {
+                stripe.take_for_write(name);
                 self.l1.remove(name);
                 if let Some(stream) = &slot.stream {
                     stream.invalidate(name);
@@ -107,7 +106,7 @@ impl Node {
                 Ok(Attempt::Registered(Registered {
                     node: Arc::clone(self),
                     name: name.clone(),
-                    stage: Stage::Registered,
+                    stage: WriteStage::Registered,
                 }))
             }
         }
@@ -116,8 +115,15 @@ impl Node {
 
 enum Attempt {
     Registered(Registered),
-    SlotBusy(&'static str),
+    SlotBusy(SlotBusy),
     KeyBusy(WaitingWriter),
+}
+
+fn busy_reason(why: SlotBusy) -> &'static str {
+    match why {
+        SlotBusy::Sealed => "the slot is being handed to another node",
+        SlotBusy::Unsettled => "a write of unknown outcome is being settled",
+    }
 }
 
 /// A place in a key's queue; leaving it passes an unused wake-up on.
@@ -139,23 +145,12 @@ impl Drop for WaitingWriter {
 struct Registered {
     node: Arc<Node>,
     name: EntryName,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy)]
-enum Stage {
-    /// No statement handed to the driver, or its answer seen.
-    Registered,
-    /// A statement of this tenure handed to the driver, no answer seen.
-    Sent(Tenure),
-    /// Released by W5.
-    Released,
+    stage: WriteStage,
 }
 
 /// What W2 noted, with the lease on L2 if a void was confirmed.
 struct Prepared {
-    tenure: Tenure,
-    reign: Reign,
+    start: WriteStart,
     lease: Option<L2Lease>,
 }
 
@@ -190,29 +185,29 @@ impl Registered {
             let prepared = self.prepare(deadline).await?;
             let write = FencedWrite {
                 slot: self.name.slot,
-                tenure: prepared.tenure,
+                tenure: prepared.start.tenure,
                 user: self.name.user.clone(),
                 key: self.name.key.clone(),
                 kind: request.kind.clone(),
                 precondition: request.precondition.clone(),
             };
-            self.stage = Stage::Sent(prepared.tenure);
+            self.stage = WriteStage::Sent(prepared.start.tenure);
             let answer = self.node.origin.write_entry(&write).await;
             match answer {
                 Err(WriteError::Unknown(error)) => {
-                    tracing::warn!(slot = %self.name.slot, tenure = %prepared.tenure, %error, "write of unknown outcome");
+                    tracing::warn!(slot = %self.name.slot, tenure = %prepared.start.tenure, %error, "write of unknown outcome");
                     return Err(WriteRefused::Unknown);
                 }
                 Err(WriteError::NotExecuted(error)) => {
-                    self.stage = Stage::Registered;
+                    self.stage = WriteStage::Registered;
                     return Err(WriteRefused::Origin(error));
                 }
                 Ok(WriteAnswer::Fenced) => {
-                    self.stage = Stage::Registered;
-                    self.learn_newer_tenure(prepared.tenure, deadline).await?;
+                    self.stage = WriteStage::Registered;
+                    self.learn_newer_tenure(prepared.start.tenure, deadline).await?;
                 }
                 Ok(answer) => {
-                    self.stage = Stage::Registered;
+                    self.stage = WriteStage::Registered;
                     return Ok((answer, prepared));
                 }
             }
@@ -225,33 +220,25 @@ impl Registered {
         loop {
             let mut changed = std::pin::pin!(node.slots.changed(self.name.slot));
             changed.as_mut().enable();
-            let (tenure, reign, space, l2_is_off) = {
-                let slot = node.slots.lock(self.name.slot);
-                if !slot.hold.is_mine() {
-                    return Err(WriteRefused::NotOwner(node.status.epoch()));
-                }
-                let hold = &slot.hold;
-                (hold.tenure(), hold.reign(), hold.usable_l2_space().cloned(), hold.l2_is_off())
-            };
-            if l2_is_off {
-                return Ok(Prepared { tenure, reign, lease: None });
-            }
-            let voided = match space {
-                Some(space) => node.l2.void(&space, &self.name).await,
-                None => None,
+            let step = prepare_step(&node.slots.lock(self.name.slot).hold);
+            let (start, voided) = match step {
+                PrepareStep::NotOwner => return Err(WriteRefused::NotOwner(node.status.epoch())),
+                PrepareStep::Commit(start) => return Ok(Prepared { start, lease: None }),
+                PrepareStep::Void(start, space) => (start, node.l2.void(&space, &self.name).await),
+                PrepareStep::Renew(start) => (start, None),
             };
             if let Some(lease) = voided {
-                return Ok(Prepared { tenure, reign, lease: Some(lease) });
+                return Ok(Prepared { start, lease: Some(lease) });
             }
             // R4: unless the slot has moved on meanwhile, bar the space and have it replaced before anything commits.
             {
                 let mut slot = node.slots.lock(self.name.slot);
-                if slot.hold.tenure() != tenure {
+                if slot.hold.tenure() != start.tenure {
                     continue;
                 }
                 slot.hold.mark_void_unconfirmed();
             }
-            node.renewals.ask(self.name.slot, Want::Clear, tenure);
+            node.renewals.ask(self.name.slot, Want::Clear, start.tenure);
             let waited = timeout_at(deadline, changed).await;
             waited.map_err(|_| WriteRefused::Parked("the slot's tenure could not be renewed in time"))?;
         }
@@ -280,17 +267,17 @@ impl Registered {
         let node = Arc::clone(&self.node);
         let mut stripe = node.keys.lock(&self.name);
         let mut slot = node.slots.lock(self.name.slot);
+        let reign = prepared.start.reign;
         if let Some(content) = &content
-            && slot.hold.reign() == prepared.reign
-            && prepared.reign != Reign::NONE
+            && may_store_written(reign, slot.hold.reign())
         {
-            node.l1.put(self.name.clone(), prepared.reign, content.clone(), None);
+            node.l1.put(self.name.clone(), reign, content.clone(), None);
             // Not under another reign: this write may be older than what the stream's reign began with.
-            node.hand_on(&slot, &self.name, prepared.reign);
+            node.hand_on(&slot, &self.name, reign);
         }
         stripe.release_write(&self.name);
         slot.registered_writes -= 1;
-        self.stage = Stage::Released;
+        self.stage = WriteStage::Released;
         slot.publish();
         Some((prepared.lease?, content?))
     }
@@ -327,26 +314,19 @@ fn committed_content(kind: &WriteKind, answer: &WriteAnswer) -> Option<Content> 
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        match self.stage {
-            Stage::Released => {}
-            Stage::Registered => self.node.release_key(&self.name),
-            Stage::Sent(tenure) => self.hand_on_for_settling(tenure),
-        }
-    }
-}
-
-impl Registered {
-    /// W6: the key stays writer-active until a tenure newer than the statement's is applied.
-    fn hand_on_for_settling(&self, tenure: Tenure) {
         let mut slot = self.node.slots.lock(self.name.slot);
-        if slot.hold.tenure() > tenure {
-            drop(slot);
-            self.node.release_key(&self.name);
-            return;
+        match self.stage.key_at_end(slot.hold.tenure()) {
+            KeyAtEnd::Released => {}
+            KeyAtEnd::Release => {
+                drop(slot);
+                self.node.release_key(&self.name);
+            }
+            KeyAtEnd::Settle(tenure) => {
+                slot.unsettled.push((self.name.clone(), tenure));
+                drop(slot);
+                self.node.renewals.ask(self.name.slot, Want::Keep, tenure);
+            }
         }
-        slot.unsettled.push((self.name.clone(), tenure));
-        drop(slot);
-        self.node.renewals.ask(self.name.slot, Want::Keep, tenure);
     }
 }
 
@@ -369,7 +349,7 @@ impl RegisteredByHand {
     /// As if the statement had been handed to the driver.
     pub(crate) fn sent_for_test(mut self) -> Self {
         let tenure = self.0.node.slots.lock(self.0.name.slot).hold.tenure();
-        self.0.stage = Stage::Sent(tenure);
+        self.0.stage = WriteStage::Sent(tenure);
         self
     }
 }

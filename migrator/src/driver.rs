@@ -1,4 +1,5 @@
-//! Runs a change from whatever phase it is in to its end: each turn does what the journaled phase asks for.
+//! Runs a change from whatever phase it is in to its end: each turn does what the journaled phase asks for
+//! (`placement::change::step`).
 //!
 //! Before the flip every failure, and a signal, gives the change up, which leaves the ring as it was. After the flip there
 //! is no way back: the driver goes on, within bounds, or leaves the change for `resume`.
@@ -7,6 +8,7 @@ mod record;
 
 use origin::{AbortOutcome, ChangeRow, NewChange, Origin};
 use placement::Phase;
+use placement::change::step::{Command, Event, command, step};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -91,18 +93,21 @@ impl Driver {
     /// Phases only ever go forward, so the turns are few.
     async fn drive(&self, mut change: ChangeRow, mut record: Record) -> Result<Summary, Failure> {
         loop {
-            let turn = match change.phase {
-                Phase::Copy => self.copy_and_seal(&mut change, &mut record).await,
-                Phase::Sealed => self.flip(&change, &mut record).await,
-                Phase::Flipped => self.expire(&change, &mut record).await,
-                Phase::Done => return Ok(record.summary(&change)),
-                Phase::Aborted => {
+            let turn = match command(change.phase) {
+                Command::CopyAndSeal => self.copy_and_seal(&mut change, &mut record).await,
+                Command::Flip => self.flip(&change, &mut record).await,
+                Command::ExpireOld => self.expire(&change, &mut record).await,
+                Command::ReportDone => return Ok(record.summary(&change)),
+                Command::ReportAborted => {
                     let reason = change.reason.unwrap_or_else(|| "no reason was journaled".to_owned());
                     return Err(Failure::Aborted { change: change.id, reason });
                 }
             };
             match turn {
-                Ok(phase) => change.phase = phase,
+                Ok(event) => match step(change.phase, event) {
+                    Some((phase, _)) => change.phase = phase,
+                    None => change = self.read_again(&change).await?,
+                },
                 Err(Setback::Final(failure)) => return Err(failure),
                 Err(Setback::GiveUp(StepError::MovedElsewhere(_))) => change = self.read_again(&change).await?,
                 Err(Setback::GiveUp(error)) => change.phase = self.give_up_or_go_on(&change, error).await?,
@@ -110,7 +115,7 @@ impl Driver {
         }
     }
 
-    async fn copy_and_seal(&self, change: &mut ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
+    async fn copy_and_seal(&self, change: &mut ChangeRow, record: &mut Record) -> Result<Event, Setback> {
         let copied = async {
             record.before_copy(&self.tools, change).await;
             let copied = copy_keys::run(&self.tools, change, &self.order, &mut record.load).await?;
@@ -136,29 +141,28 @@ impl Driver {
             sealed = sealed => sealed?,
             () = self.stop.cancelled() => return Err(StepError::Interrupted.into()),
         };
-        let phase = self.flip_now(change).await?;
-        let took = progress.done(&format!("epoch {} is in force", change.to_epoch));
-        record.phases_ms.flip_epoch = Some(milliseconds(took));
-        Ok(phase)
+        record.flipping = Some(progress);
+        Ok(Event::Sealed)
     }
 
-    /// The flip of a change that an earlier run has sealed.
-    async fn flip(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
-        let moving = change.moves.len() as u64;
-        let progress = self.tools.progress.phase(Step::FlipEpoch, moving, "slots");
-        let phase = self.flip_now(change).await?;
-        progress.advance(moving);
-        let took = progress.done(&format!("epoch {} is in force, sealed by an earlier run", change.to_epoch));
-        record.phases_ms.flip_epoch = Some(milliseconds(took));
-        Ok(phase)
-    }
-
-    async fn flip_now(&self, change: &ChangeRow) -> Result<Phase, Setback> {
+    async fn flip(&self, change: &ChangeRow, record: &mut Record) -> Result<Event, Setback> {
         if self.stop.is_cancelled() {
             return Err(StepError::Interrupted.into());
         }
+        let sealed_by_us = record.flipping.take();
+        let by_whom = if sealed_by_us.is_some() { "" } else { ", sealed by an earlier run" };
+        let progress = sealed_by_us.unwrap_or_else(|| {
+            let moving = change.moves.len() as u64;
+            let progress = self.tools.progress.phase(Step::FlipEpoch, moving, "slots");
+            progress.advance(moving);
+            progress
+        });
         match flip_epoch::flip(&self.tools, change).await {
-            Flip::Flipped => Ok(Phase::Flipped),
+            Flip::Flipped => {
+                let took = progress.done(&format!("epoch {} is in force{by_whom}", change.to_epoch));
+                record.phases_ms.flip_epoch = Some(milliseconds(took));
+                Ok(Event::Flipped)
+            }
             Flip::Refused(reason) => {
                 expire_old::release_old_owners(&self.tools, change).await;
                 Err(Setback::Final(Failure::Aborted { change: change.id, reason }))
@@ -171,7 +175,7 @@ impl Driver {
         }
     }
 
-    async fn expire(&self, change: &ChangeRow, record: &mut Record) -> Result<Phase, Setback> {
+    async fn expire(&self, change: &ChangeRow, record: &mut Record) -> Result<Event, Setback> {
         let owners = by_old_owner(change).len() as u64;
         let progress = self.tools.progress.phase(Step::ExpireOld, owners, "old owners");
         let measured = async {
@@ -191,7 +195,7 @@ impl Driver {
                 let took = progress.done("all old owners have let go");
                 record.phases_ms.expire_old = Some(milliseconds(took));
                 self.note_cold_slots(change);
-                Ok(Phase::Done)
+                Ok(Event::Released)
             }
             Err(error) => {
                 let failure = Failure::Left { change: change.id, phase: Phase::Flipped, reason: error.to_string() };

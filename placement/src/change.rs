@@ -1,4 +1,6 @@
-//! A ring change: its number and phases.
+//! A ring change: its number and phases. How one leads to the next: `step`.
+
+pub mod step;
 
 use serde::{Deserialize, Serialize};
 
@@ -6,6 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChangeId(pub i64);
+
+impl Phase {
+    /// All of them, in order.
+    pub const ALL: [Self; 5] = [Self::Copy, Self::Sealed, Self::Flipped, Self::Done, Self::Aborted];
+}
 
 impl std::fmt::Display for ChangeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

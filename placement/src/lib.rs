@@ -16,6 +16,7 @@ pub mod slot;
 pub mod slot_hold;
 pub mod tenure;
 pub mod user_id;
+pub mod write_steps;
 
 pub use change::{ChangeId, Phase};
 pub use entry_key::{EntryKey, KeyInvalid};

@@ -15,7 +15,7 @@ impl Reign {
     pub const NONE: Reign = Reign(0);
 
     /// The reign of that number.
-    pub fn new(number: u64) -> Self {
+    pub const fn new(number: u64) -> Self {
         Self(number)
     }
 

@@ -13,6 +13,7 @@ use crate::contents;
 use crate::limits::COPY_CALL_WAIT;
 use crate::meter::Amounts;
 use crate::phases::{Tools, patiently};
+use crate::progress::PhaseProgress;
 use crate::summary::{PhaseTimes, Summary, milliseconds};
 
 /// What the summary will tell, as far as it is known.
@@ -22,6 +23,8 @@ pub(super) struct Record {
     pub(super) phases_ms: PhaseTimes,
     pub(super) load: ClusterLoad,
     pub(super) sealed_from: Option<Instant>,
+    /// The phase that has begun with the seal, where this run has sealed.
+    pub(super) flipping: Option<PhaseProgress>,
     write_pause_ms: Option<u64>,
     held_before: Option<u64>,
     warm_share: Option<f64>,

@@ -1,5 +1,6 @@
 //! One suite, both databases: every case of the modules below runs on Postgres and on SQLite.
 
+mod change_steps;
 mod changes;
 mod control;
 mod entries;
