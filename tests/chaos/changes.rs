@@ -34,11 +34,9 @@ impl Stage {
         if ending == Ending::Left {
             return;
         }
-        if let Some(migrator) = self.operators.last_mut() {
-            if migrator.is_running() {
-                migrator.kill();
-                self.note("migrators killed");
-            }
+        if let Some(migrator) = self.operators.last_mut().filter(|migrator| migrator.is_running()) {
+            migrator.kill();
+            self.note("migrators killed");
         }
         match ending {
             Ending::Left | Ending::Killed => {}
@@ -78,7 +76,7 @@ fn command(verb: Verb, pick: usize, members: &[String]) -> Vec<String> {
         }
     };
     // Every fourth starts its new owners cold.
-    args.extend((pick % 4 == 0).then(|| "--cold".to_owned()));
+    args.extend(pick.is_multiple_of(4).then(|| "--cold".to_owned()));
     args
 }
 

@@ -177,6 +177,8 @@ impl Fault {
             Self::Postgres(PostgresFault::Restart | PostgresFault::Crash) => between(0, 1500),
             Self::Postgres(_) => between(500, 4000),
             Self::Change { ending: Ending::Left, .. } => between(500, 3000),
+            // Most changes are over soon.
+            Self::Change { pick, .. } if pick.is_multiple_of(2) => between(10, 250),
             Self::Change { .. } => between(20, 1500),
         }
     }

@@ -11,16 +11,21 @@ use crate::heal::Healed;
 
 /// The titles of the columns.
 pub(crate) const TITLES: &str = "| seed | load | operations | reads | writes | unknown | refused | per s | faults | changes done | \
-aborted | taken over | served after | settled after | from L2 |\n\
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
+aborted | takeovers | readmissions | drains | served after | settled after | from L2 |\n\
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
 /// Changes of the ring, as the journal has them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ring {
+    /// Those that operators asked for.
     pub(crate) done: u64,
+    /// Whoever asked for them.
     pub(crate) aborted: u64,
-    /// Takeovers by controllers; not among those done.
-    pub(crate) taken_over: u64,
+    pub(crate) takeovers: u64,
+    /// Members that were let in again.
+    pub(crate) readmissions: u64,
+    /// Members that had their slots handed off to stop.
+    pub(crate) drains: u64,
 }
 
 /// A run without a fault of ours.
@@ -43,12 +48,14 @@ pub(crate) struct Passed {
 
 impl Ring {
     pub(crate) async fn of(postgres: &PostgresServer) -> anyhow::Result<Self> {
-        let sql = "SELECT phase, action LIKE 'takeover %', count(*) FROM ring_changes GROUP BY 1, 2";
+        let sql = "SELECT phase, split_part(action, ' ', 1), count(*) FROM ring_changes GROUP BY 1, 2";
         let mut ring = Self::default();
         for line in postgres.sql(sql).await?.lines() {
-            let [phase, takeover, count] = line.split('|').collect::<Vec<_>>()[..] else { continue };
-            let sum = match (phase, takeover) {
-                ("done", "t") => &mut ring.taken_over,
+            let [phase, verb, count] = line.split('|').collect::<Vec<_>>()[..] else { continue };
+            let sum = match (phase, verb) {
+                ("done", "takeover") => &mut ring.takeovers,
+                ("done", "readmit") => &mut ring.readmissions,
+                ("done", "drain") => &mut ring.drains,
                 ("done", _) => &mut ring.done,
                 _ => &mut ring.aborted,
             };
@@ -65,10 +72,11 @@ impl Passed {
         let seconds = loaded.as_secs_f64();
         let Checked { operations, reads, writes, unknown, refused, .. } = checked;
         let per_second = *under_load as f64 / seconds;
-        let Ring { done, aborted, taken_over } = ring;
+        let Ring { done, aborted, takeovers, readmissions, drains } = ring;
         let mut row =
             format!("| {seed} | {seconds:.0} s | {operations} | {reads} | {writes} | {unknown} | {refused} | ");
-        let _ = write!(row, "{per_second:.0} | {} | {done} | {aborted} | {taken_over} | ", sum(&self.faults));
+        let _ = write!(row, "{per_second:.0} | {} | {done} | {aborted} | ", sum(&self.faults));
+        let _ = write!(row, "{takeovers} | {readmissions} | {drains} | ");
         let (served, settled) = (healed.served.as_secs_f64(), healed.settled.as_secs_f64());
         let _ = write!(row, "{served:.1} s | {settled:.1} s | {from_l2} |");
         row
@@ -84,7 +92,7 @@ pub(crate) fn totals(runs: &[Passed]) -> String {
     let _ = writeln!(
         text,
         "{} seeds, {seconds:.0} s of load, {operations} operations checked ({} reads, {} writes, {} unknown, {} refused), 0 \
-         violations; {} requests hung up on; {} changes done, {} aborted, {} takeovers; {} answers from L2 after a restart",
+         violations; {} requests hung up on; {} changes done, {} aborted, {} takeovers, {} readmissions, {} drains; {} answers from L2 after a restart",
         runs.len(),
         total(|run| run.checked.reads as u64),
         total(|run| run.checked.writes as u64),
@@ -93,7 +101,9 @@ pub(crate) fn totals(runs: &[Passed]) -> String {
         total(|run| run.hung_up),
         total(|run| run.ring.done),
         total(|run| run.ring.aborted),
-        total(|run| run.ring.taken_over),
+        total(|run| run.ring.takeovers),
+        total(|run| run.ring.readmissions),
+        total(|run| run.ring.drains),
         total(|run| run.from_l2),
     );
     let served = runs.iter().map(|run| run.healed.served).max().unwrap_or_default();

@@ -15,8 +15,8 @@ use crate::report::{Passed, Ring};
 use crate::schedule::{self, Planned, Schedule};
 use crate::stage::Stage;
 
-/// A third of the clients hang up on some of their requests.
-const HANGING_UP_PERCENT: u32 = 12;
+/// A third of the requests are given up by their client if they take long.
+const HANGING_UP_PERCENT: u32 = 33;
 
 /// The run of a seed with so much load.
 ///
