@@ -34,8 +34,8 @@ impl Stage {
         if ending == Ending::Left {
             return;
         }
-        if let Some(migrator) = self.operators.last_mut().filter(|migrator| migrator.is_running()) {
-            migrator.kill();
+        self.operators.retain_mut(Process::is_running);
+        if self.operators.pop().is_some() {
             self.note("migrators killed");
         }
         match ending {

@@ -190,8 +190,9 @@ impl Fault {
             Self::Process(_, ProcessFault::Kill) => "kill",
             Self::Process(_, ProcessFault::Pause) => "pause",
             Self::Process(_, ProcessFault::Stop { .. }) => "stop",
-            Self::Link(_, Link::Cut | Link::Refuse) => "cut",
-            Self::Link(_, Link::Vanish(_) | Link::Blackhole | Link::HalfClose) => "half-open",
+            Self::Link(_, Link::Cut | Link::Refuse | Link::HalfClose) => "cut",
+            Self::Link(_, Link::Vanish(_)) => "half-open",
+            Self::Link(_, Link::Blackhole) => "held back",
             Self::Link(_, Link::Reset | Link::ResetAfter(_) | Link::Answer(_)) => "reset",
             Self::Link(_, Link::Delay(_) | Link::Jitter { .. } | Link::Throttle(_) | Link::Pass) => "slow",
             Self::Redis(RedisFault::Restart) => "redis restart",
@@ -240,17 +241,21 @@ fn link(chance: &mut SmallRng) -> Link {
 fn link_fault(chance: &mut SmallRng) -> fault_proxy::Fault {
     use fault_proxy::Fault;
     let ms = |chance: &mut SmallRng, least: u64, most: u64| Duration::from_millis(chance.random_range(least..=most));
-    match chance.random_range(0..11) {
+    match chance.random_range(0..16) {
         0..2 => Fault::Cut,
-        2 => Fault::Delay(ms(chance, 5, 600)),
-        3 => {
+        2 => Fault::Refuse,
+        3 => Fault::HalfClose,
+        4 => Fault::Delay(ms(chance, 5, 600)),
+        5 => {
             let least = ms(chance, 0, 50);
             Fault::Jitter { least, most: least + ms(chance, 20, 800), seed: chance.random() }
         }
-        4 => Fault::Vanish(Way::There),
-        5..7 => Fault::Vanish(Way::Back),
-        7 => Fault::Reset,
-        8..10 => Fault::ResetAfter(chance.random_range(1..4000)),
+        6 => Fault::Vanish(Way::There),
+        7..9 => Fault::Vanish(Way::Back),
+        // What is held back arrives when the fault is over: statements and commands of long ago.
+        9..12 => Fault::Blackhole,
+        12 => Fault::Reset,
+        13..15 => Fault::ResetAfter(chance.random_range(1..4000)),
         _ => Fault::Throttle(chance.random_range(500..50_000)),
     }
 }
