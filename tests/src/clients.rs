@@ -229,3 +229,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,7 @@
+//! Every key is a linearizable register: for clients of two gateways of a real cluster, and for the checker itself.
+
+mod written;
+
+mod histories;
+mod random_histories;
+mod simulated;
