@@ -3,5 +3,7 @@
 mod written;
 
 mod histories;
+mod lying_door;
 mod random_histories;
+mod real_cluster;
 mod simulated;
