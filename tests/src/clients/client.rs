@@ -50,7 +50,7 @@ impl Client {
     async fn request(&mut self, door: &Door) {
         let run = Arc::clone(&self.run);
         let options = &run.options;
-        if self.chances(options.writes_percent) {
+        if self.number >= options.readers && self.chances(options.writes_percent) {
             let key = run.keys().draw(&mut self.chance);
             let delete = self.chances(options.deletes_percent);
             self.write(door, key, if delete { Action::Delete } else { Action::Put(run.next_value()) }).await;

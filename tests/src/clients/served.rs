@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::client::Client;
-use super::{Action, Recorded};
+use super::{Action, Outcome, Recorded};
 use crate::door::Door;
 
 impl Recorded {
@@ -38,7 +38,6 @@ impl Recorded {
 
     /// Requests with an answer that says what was done.
     fn answered(&self) -> usize {
-        use crate::history::Outcome;
         self.history.count(|operation| matches!(operation.outcome, Outcome::Read { .. } | Outcome::Done { .. }))
     }
 }
