@@ -1,6 +1,6 @@
 //! Conditional requests: `If-Match`, `If-None-Match` (RFC 9110, section 13).
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use origin::Precondition;
 use wire::entries::Version;
 
@@ -25,26 +25,41 @@ pub(super) enum BadCondition {
 }
 
 fn tags(headers: &HeaderMap, name: header::HeaderName, shown: &'static str) -> Result<Option<Tags>, BadCondition> {
+    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    if lines.is_empty() {
+        return Ok(None);
+    }
+    // Several lines are one list (RFC 9110, section 5.3).
+    let list = lines.join(&b","[..]);
+    if list.trim_ascii() == b"*" {
+        return Ok(Some(Tags::Any));
+    }
+    listed(&list).map(|list| Some(Tags::List(list))).ok_or(BadCondition::NoTags(shown))
+}
+
+/// The tags of ours in a list; `None`: it is no list of tags. Others' tags may hold commas and bytes beyond ASCII.
+fn listed(mut rest: &[u8]) -> Option<Vec<(Version, bool)>> {
     let mut list = Vec::new();
-    let mut present = false;
-    for line in headers.get_all(name) {
-        present = true;
-        let line = line.to_str().map_err(|_| BadCondition::NoTags(shown))?.trim();
-        if line == "*" {
-            return Ok(Some(Tags::Any));
-        }
-        for tag in line.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-            let (weak, opaque) = tag.strip_prefix("W/").map_or((false, tag), |opaque| (true, opaque));
-            let inner = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let inner = inner.filter(|inner| !inner.contains('"')).ok_or(BadCondition::NoTags(shown))?;
-            if let Ok(version) = inner.parse::<i64>()
-                && version.to_string() == inner
-            {
-                list.push((Version(version), weak));
-            }
+    loop {
+        // Empty members count for nothing.
+        let next = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b','));
+        let Some(next) = next else { return Some(list) };
+        let tag = &rest[next..];
+        let (weak, opaque) = tag.strip_prefix(b"W/").map_or((false, tag), |opaque| (true, opaque));
+        let inner = opaque.strip_prefix(b"\"")?;
+        let end = inner.iter().position(|byte| *byte == b'"')?;
+        list.extend(version_of(&inner[..end]).map(|version| (version, weak)));
+        rest = inner[end + 1..].trim_ascii_start();
+        if !rest.is_empty() && !rest.starts_with(b",") {
+            return None;
         }
     }
-    Ok(present.then_some(Tags::List(list)))
+}
+
+/// The version in a tag, if it is written as ours are.
+fn version_of(inner: &[u8]) -> Option<Version> {
+    let text = std::str::from_utf8(inner).ok()?;
+    text.parse().ok().map(Version).filter(|version| version.to_string() == text)
 }
 
 /// What must hold for a write.
@@ -97,8 +112,6 @@ pub(super) fn read_condition(headers: &HeaderMap, version: Option<Version>) -> R
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn headers(name: header::HeaderName, value: &'static str) -> HeaderMap {
@@ -136,8 +149,36 @@ mod tests {
     }
 
     #[test]
+    fn tags_of_others_match_nothing_whatever_they_hold() {
+        for value in ["\"a,b\"", "\"7,\"", "W/\"\\\"", "\"caf\u{e9}\"", "\"\""] {
+            let foreign = HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
+            let with_ours = HeaderValue::from_bytes(format!("{value} ,\"7\"").as_bytes()).expect("a header value");
+            let judged =
+                |sent| read_condition(&HeaderMap::from_iter([(header::IF_NONE_MATCH, sent)]), Some(Version(7)));
+            assert_eq!(judged(foreign), Ok(ReadCondition::Send), "{value}");
+            assert_eq!(judged(with_ours), Ok(ReadCondition::NotModified), "{value}");
+        }
+    }
+
+    #[test]
+    fn several_lines_are_one_list() {
+        let lines = |values: &[&'static str]| -> HeaderMap {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::IF_MATCH, HeaderValue::from_static(value));
+            }
+            headers
+        };
+        let both = write_precondition(&lines(&["\"7\"", "\"8\""]));
+        assert_eq!(both, Ok(Precondition::IfMatch(vec![Version(7), Version(8)])));
+        for refused in [&["*", "garbage"][..], &["\"7\"", "*"], &["*", "\"7\""]] {
+            assert!(write_precondition(&lines(refused)).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
     fn what_is_no_tag_is_refused() {
-        for value in ["7", "\"7", "W/7", "\"7\" \"8\""] {
+        for value in ["7", "\"7", "W/7", "\"7\" \"8\"", "*, \"7\"", "w/\"7\""] {
             assert!(write_precondition(&headers(header::IF_MATCH, value)).is_err(), "{value}");
         }
     }
