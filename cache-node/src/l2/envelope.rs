@@ -65,7 +65,9 @@ pub(super) fn decode(stored: Vec<u8>, now_ms: u64) -> Option<(Content, Duration)
     let content_type_len = stored.get_u16();
     let cache_control_len = stored.get_u16();
     let content = if *kind == ABSENT {
-        None
+        // An absence has one form: what else is under a fitting checksum is not ours.
+        let ours = (version, content_type_len, cache_control_len) == (Version(0), 0, NO_TEXT) && stored.is_empty();
+        ours.then_some(None)?
     } else if *kind == VALUE {
         let content_type = text(&mut stored, content_type_len)?;
         let cache_control =
@@ -108,6 +110,18 @@ mod tests {
     #[test]
     fn what_is_over_is_not_served() {
         assert_eq!(decode(encode(&entry(None), 1000), 1000), None);
+    }
+
+    #[test]
+    fn an_absence_with_anything_in_it_is_refused() {
+        let absence = encode(&None, 1500);
+        for (at, byte) in [(HEAD + 15, 1), (HEAD + 17, 1), (HEAD + 19, 0), (HEAD + FIXED, 1)] {
+            let mut checked = absence[HEAD..].to_vec();
+            checked.resize(checked.len().max(at - HEAD + 1), 0);
+            checked[at - HEAD] = byte;
+            let stored = [&ABSENT[..], &xxh3_64(&checked).to_be_bytes(), &checked].concat();
+            assert_eq!(decode(stored, 1000), None, "byte {at}");
+        }
     }
 
     #[test]
