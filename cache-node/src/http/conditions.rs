@@ -48,6 +48,9 @@ fn listed(mut rest: &[u8]) -> Option<Vec<(Version, bool)>> {
         let (weak, opaque) = tag.strip_prefix(b"W/").map_or((false, tag), |opaque| (true, opaque));
         let inner = opaque.strip_prefix(b"\"")?;
         let end = inner.iter().position(|byte| *byte == b'"')?;
+        if inner[..end].iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) {
+            return None;
+        }
         list.extend(version_of(&inner[..end]).map(|version| (version, weak)));
         rest = inner[end + 1..].trim_ascii_start();
         if !rest.is_empty() && !rest.starts_with(b",") {
@@ -94,14 +97,17 @@ pub(super) enum ReadCondition {
 
 /// Judges a read of an entry of this version; `None`: there is none.
 pub(super) fn read_condition(headers: &HeaderMap, version: Option<Version>) -> Result<ReadCondition, BadCondition> {
-    match tags(headers, header::IF_MATCH, "If-Match")? {
+    // Both are read before either is judged: one that cannot be read is never ignored.
+    let if_match = tags(headers, header::IF_MATCH, "If-Match")?;
+    let if_none_match = tags(headers, header::IF_NONE_MATCH, "If-None-Match")?;
+    match if_match {
         Some(Tags::Any) if version.is_none() => return Ok(ReadCondition::Failed),
         Some(Tags::List(list)) if !list.iter().any(|(tag, weak)| !weak && Some(*tag) == version) => {
             return Ok(ReadCondition::Failed);
         }
         _ => {}
     }
-    let matches = match tags(headers, header::IF_NONE_MATCH, "If-None-Match")? {
+    let matches = match if_none_match {
         None => false,
         Some(Tags::Any) => version.is_some(),
         // Weak comparison.
@@ -177,8 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_that_cannot_be_read_is_refused_also_beside_one_that_fails() {
+        let mut both = headers(header::IF_MATCH, "\"6\"");
+        both.insert(header::IF_NONE_MATCH, HeaderValue::from_static("garbage"));
+        assert_eq!(read_condition(&both, Some(Version(7))), Err(BadCondition::NoTags("If-None-Match")));
+    }
+
+    #[test]
     fn what_is_no_tag_is_refused() {
-        for value in ["7", "\"7", "W/7", "\"7\" \"8\"", "*, \"7\"", "w/\"7\""] {
+        for value in ["7", "\"7", "W/7", "\"7\" \"8\"", "*, \"7\"", "w/\"7\"", "\"a b\""] {
             assert!(write_precondition(&headers(header::IF_MATCH, value)).is_err(), "{value}");
         }
     }
