@@ -26,15 +26,14 @@ pub(super) enum BadCondition {
 
 fn tags(headers: &HeaderMap, name: header::HeaderName, shown: &'static str) -> Result<Option<Tags>, BadCondition> {
     let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-    if lines.is_empty() {
-        return Ok(None);
+    match lines[..] {
+        [] => return Ok(None),
+        [line] if line.trim_ascii() == b"*" => return Ok(Some(Tags::Any)),
+        _ => {}
     }
-    // Several lines are one list (RFC 9110, section 5.3).
-    let list = lines.join(&b","[..]);
-    if list.trim_ascii() == b"*" {
-        return Ok(Some(Tags::Any));
-    }
-    listed(&list).map(|list| Some(Tags::List(list))).ok_or(BadCondition::NoTags(shown))
+    // Several lines are one list (RFC 9110, section 5.3); a tag ends in the line where it began.
+    let lists: Option<Vec<_>> = lines.into_iter().map(listed).collect();
+    lists.map(|lists| Some(Tags::List(lists.concat()))).ok_or(BadCondition::NoTags(shown))
 }
 
 /// The tags of ours in a list; `None`: it is no list of tags. Others' tags may hold commas and bytes beyond ASCII.
@@ -177,7 +176,7 @@ mod tests {
         };
         let both = write_precondition(&lines(&["\"7\"", "\"8\""]));
         assert_eq!(both, Ok(Precondition::IfMatch(vec![Version(7), Version(8)])));
-        for refused in [&["*", "garbage"][..], &["\"7\"", "*"], &["*", "\"7\""]] {
+        for refused in [&["*", "garbage"][..], &["\"7\"", "*"], &["*", "\"7\""], &["\"7", "\""]] {
             assert!(write_precondition(&lines(refused)).is_err(), "{refused:?}");
         }
     }
