@@ -21,8 +21,11 @@ pub use keys::keys;
 pub use messages::messages;
 pub use ring::ring;
 
+/// Any bytes in; a panic says that a reader is wrong.
+pub type Check = fn(&[u8]);
+
 /// All checks by their names; a check's corpus is in `corpus/<name>/`.
-pub const CHECKS: [(&str, fn(&[u8])); 7] = [
+pub const CHECKS: [(&str, Check); 7] = [
     ("bodies", bodies),
     ("envelope", envelope),
     ("frames", frames),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fuzz::CHECKS;
+use fuzz::{CHECKS, Check};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -23,7 +23,7 @@ fn every_check_has_a_corpus_and_passes_on_it() {
     }
 }
 
-fn check_named(name: &str) -> fn(&[u8]) {
+fn check_named(name: &str) -> Check {
     CHECKS.iter().find(|(known, _)| *known == name).expect("one of the checks").1
 }
 
