@@ -2,10 +2,14 @@
 //!
 //! [`start`] runs one node; several may run in one process.
 
+mod audit;
 mod clock;
 mod config;
 mod drain;
 mod entry_name;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handoff;
 mod http;
 #[cfg(test)]
@@ -25,6 +29,6 @@ mod sealing;
 mod slots;
 mod write_path;
 
-pub use config::{Config, RedisUrl, RedisUrlInvalid};
+pub use config::{Config, DEFAULT_AUDIT_EVERY, RedisUrl, RedisUrlInvalid};
 pub use drain::Drain;
 pub use running::start;

@@ -21,6 +21,8 @@ const DIRECTIONS: [(&str, &[&str]); 11] = [
     ("model", &["placement"]),
     // The harness drives programs from outside; it must not share their code.
     ("tests", &[]),
+    // Reaches the readers of every program.
+    ("fuzz", &["placement", "wire", "origin", "service", "cache-node", "gateway"]),
 ];
 
 /// Libraries that only one crate may use.
