@@ -264,6 +264,20 @@ async fn a_fenced_node_owns_nothing_and_serves_nothing_it_remembered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_slot_was_lost_and_won_back_since_it_registered_is_refused() {
+    let fixture = fixture().await;
+    let (node, slot) = (&fixture.node, name("k").slot);
+    let registered = node.register_for_test(&name("k"));
+    for owner in ["n2", "n1"] {
+        let newer = slot_row(node, slot).1 + 1;
+        let (tenure, gained) = (placement::Tenure(newer), placement::Gained(newer));
+        let row = SlotRow { slot, owner: id(owner), tenure, gained, l2_space: None };
+        node.apply_rows(&[row], node.slots.era());
+    }
+    assert!(matches!(registered.prepare_for_test().await, Err(WriteRefused::NotOwner(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_row_asked_for_before_a_fence_is_not_applied_after_it() {
     let fixture = fixture().await;
     let (node, slot) = (&fixture.node, name("k").slot);
