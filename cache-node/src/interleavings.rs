@@ -61,7 +61,7 @@ pub(crate) async fn claim(node: &Node) {
     let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, LEASE).await;
     let Ok(origin::ClaimOutcome::Claimed { incarnation, slots }) = claimed else { panic!("{claimed:?}") };
     node.status.set_incarnation(incarnation);
-    node.apply_rows(&slots);
+    node.apply_rows(&slots, node.slots.era());
     node.lease.confirmed(asked_at, LEASE);
 }
 
@@ -155,7 +155,7 @@ async fn a_load_that_began_under_another_reign_does_not_store() {
         l2_space: None,
     };
     // Lost and won back, as rows may show it.
-    node.apply_rows(&[row("n2", 1), row("n1", 2)]);
+    node.apply_rows(&[row("n2", 1), row("n1", 2)], node.slots.era());
     load.finish_for_test(Some(Arc::new(StoredEntry {
         value: Bytes::from_static(b"stale"),
         content_type: "text/plain".to_owned(),
@@ -263,6 +263,34 @@ async fn a_fenced_node_owns_nothing_and_serves_nothing_it_remembered() {
     assert_eq!(node.slots.owned(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_slot_was_lost_and_won_back_since_it_registered_is_refused() {
+    let fixture = fixture().await;
+    let (node, slot) = (&fixture.node, name("k").slot);
+    let registered = node.register_for_test(&name("k"));
+    for owner in ["n2", "n1"] {
+        let newer = slot_row(node, slot).1 + 1;
+        let (tenure, gained) = (placement::Tenure(newer), placement::Gained(newer));
+        let row = SlotRow { slot, owner: id(owner), tenure, gained, l2_space: None };
+        node.apply_rows(&[row], node.slots.era());
+    }
+    assert!(matches!(registered.prepare_for_test().await, Err(WriteRefused::NotOwner(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_asked_for_before_a_fence_is_not_applied_after_it() {
+    let fixture = fixture().await;
+    let (node, slot) = (&fixture.node, name("k").slot);
+    // 1. a RENEW is made; 2. another takes the slots over and we are fenced; 3. we claim anew; 4. its answer comes.
+    let (era, held) = (node.slots.era(), [(slot, placement::Tenure(slot_row(node, slot).1))]);
+    let rows = node.origin.renew_tenure(&id("n1"), &held, &origin::L2SpaceChange::Keep).await.expect("renewed");
+    node.slots.forget_all();
+    node.apply_rows(&rows, era);
+    assert_eq!(node.slots.owned(), 0, "the row may be another's by now");
+    node.apply_rows(&rows, node.slots.era());
+    assert_eq!(node.slots.owned(), 1, "the same row, asked for since");
+}
+
 #[tokio::test]
 async fn table_reads_asked_for_while_one_runs_are_one() {
     let fixture = fixture().await;
@@ -330,7 +358,7 @@ async fn a_seal_waits_for_a_renewal_on_its_way_and_tells_the_tenure_after_it() {
     let held = [(slot, placement::Tenure(before))];
     let rows = node.origin.renew_tenure(&node.config.node_id, &held, &origin::L2SpaceChange::Keep).await;
     assert!(!sealing.is_finished());
-    node.apply_rows(&rows.expect("renewed"));
+    node.apply_rows(&rows.expect("renewed"), node.slots.era());
     let mut state = node.slots.lock(slot);
     state.renewing = false;
     state.publish();

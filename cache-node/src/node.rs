@@ -25,7 +25,7 @@ use crate::lease::Lease;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::renewals::Renewals;
-use crate::slots::{LockedSlot, Slots};
+use crate::slots::{Era, LockedSlot, Slots};
 
 /// Everything a request or a background task of one node needs. Shared; nothing is global.
 pub(crate) struct Node {
@@ -141,11 +141,11 @@ impl Node {
     }
 
     async fn read_table(&self) -> Result<Refreshed, OriginError> {
-        let incarnation = self.status.incarnation();
+        let (era, incarnation) = (self.slots.era(), self.status.incarnation());
         match self.origin.read_slots(&self.config.node_id, incarnation).await? {
             Some(rows) => {
                 let flipped = self.flipped_offers(&rows).await;
-                self.apply_rows_with(&rows, &flipped);
+                self.apply_rows_with(&rows, era, &flipped);
                 Ok(Refreshed::Current)
             }
             None => {
@@ -158,16 +158,17 @@ impl Node {
         }
     }
 
-    /// Applies rows and releases the keys of unknown writes that they settle (protocol T2–T6, W6).
-    pub(crate) fn apply_rows(&self, rows: &[SlotRow]) {
-        self.apply_rows_with(rows, &HashMap::new());
+    /// Applies rows and releases the keys of unknown writes that they settle (protocol T2–T6, W6). `asked_in` was noted before
+    /// they were asked for.
+    pub(crate) fn apply_rows(&self, rows: &[SlotRow], asked_in: Era) {
+        self.apply_rows_with(rows, asked_in, &HashMap::new());
     }
 
     /// [`Node::apply_rows`], with what the journal says of slots that are offered to us (C8).
-    fn apply_rows_with(&self, rows: &[SlotRow], flipped: &HashMap<Slot, FlippedSlot>) {
+    fn apply_rows_with(&self, rows: &[SlotRow], asked_in: Era, flipped: &HashMap<Slot, FlippedSlot>) {
         let (mut gained, mut lost, mut adopted) = (0u32, 0u32, 0u32);
         for row in rows {
-            let applied = self.slots.apply(row, flipped.get(&row.slot));
+            let applied = self.slots.apply(row, asked_in, flipped.get(&row.slot));
             adopted += u32::from(applied.adopted);
             match applied.applied {
                 Applied::NewReign => gained += 1,

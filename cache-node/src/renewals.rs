@@ -78,11 +78,12 @@ async fn renew(node: &Arc<Node>, want: Want, batch: &[(Slot, Tenure)]) {
         }
     }
     for (change, slots) in changes {
+        let era = node.slots.era();
         let renewed = node.origin.renew_tenure(&node.config.node_id, &slots, &change).await;
         let complete = renewed.as_ref().is_ok_and(|rows| rows.len() == slots.len());
         if let Ok(rows) = renewed {
             node.metrics.renewed_slots.inc_by(rows.len() as u64);
-            node.apply_rows(&rows);
+            node.apply_rows(&rows, era);
         }
         for &(slot, _) in &slots {
             let mut state = node.slots.lock(slot);

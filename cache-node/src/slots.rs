@@ -23,7 +23,14 @@ pub(crate) struct Slots {
     cells: Box<[SlotCell]>,
     /// Only rises while the process lives (I7).
     last_reign: AtomicU64,
+    /// How often everything was forgotten.
+    fences: AtomicU64,
 }
+
+/// The time between two fences of this process (L2). Rows asked for in an earlier one may be another process's by now, and
+/// the slot's newer row need not have been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Era(u64);
 
 struct SlotCell {
     /// Reign in the upper 63 bits, "sealed" in the lowest: read without a lock by the hit path.
@@ -112,7 +119,12 @@ impl LockedSlot<'_> {
 impl Slots {
     pub(crate) fn new(me: NodeId) -> Self {
         let cell = || SlotCell { word: AtomicU64::new(0), state: Mutex::default(), changed: Notify::new() };
-        Self { me, cells: (0..SLOT_COUNT).map(|_| cell()).collect(), last_reign: AtomicU64::new(0) }
+        Self {
+            me,
+            cells: (0..SLOT_COUNT).map(|_| cell()).collect(),
+            last_reign: AtomicU64::new(0),
+            fences: AtomicU64::new(0),
+        }
     }
 
     /// What the hit path needs.
@@ -131,9 +143,14 @@ impl Slots {
         self.cells[slot.index()].changed.notified()
     }
 
-    /// Applies one row (T2–T6, C8); returns what it did and the writes it settles, which the caller must release.
+    /// The present era, to be noted before rows are asked for.
+    pub(crate) fn era(&self) -> Era {
+        Era(self.fences.load(Ordering::Acquire))
+    }
+
+    /// Applies one row (T2–T6, C8) unless the process was fenced since it was asked for; returns what it did and the writes it settles, which the caller must release.
     /// `flipped` is what the journal says of the slot, where there is an offer of it.
-    pub(crate) fn apply(&self, row: &SlotRow, flipped: Option<&FlippedSlot>) -> RowApplied {
+    pub(crate) fn apply(&self, row: &SlotRow, asked_in: Era, flipped: Option<&FlippedSlot>) -> RowApplied {
         let hold_row = HoldRow {
             mine: row.owner == self.me,
             tenure: row.tenure,
@@ -141,6 +158,9 @@ impl Slots {
             l2_space: row.l2_space.as_deref().map(Arc::from),
         };
         let mut slot = self.lock(row.slot);
+        if self.era() != asked_in {
+            return RowApplied { applied: Applied::Stale, adopted: false, settled: Vec::new() };
+        }
         let offered = slot.offer.as_ref().zip(flipped).and_then(|(offer, flip)| offer.adopted(flip, row.tenure));
         let applied = slot.hold.apply(hold_row, || offered.unwrap_or_else(|| self.fresh_reign()));
         match applied {
@@ -169,6 +189,8 @@ impl Slots {
 
     /// Fenced: nothing is ours until newer rows say so (L2).
     pub(crate) fn forget_all(&self) {
+        // Before the first slot: a row that comes after its slot was forgotten must see it.
+        self.fences.fetch_add(1, Ordering::AcqRel);
         for slot in Slot::all() {
             let mut state = self.lock(slot);
             state.hold.forget();

@@ -350,6 +350,11 @@ pub(crate) struct RegisteredByHand(Registered);
 
 #[cfg(test)]
 impl RegisteredByHand {
+    /// W2.
+    pub(crate) async fn prepare_for_test(self) -> Result<(), WriteRefused> {
+        self.0.prepare(Instant::now() + limits::WRITE_PREPARE).await.map(|_| ())
+    }
+
     /// As if the statement had been handed to the driver.
     pub(crate) fn sent_for_test(mut self) -> Self {
         let tenure = self.0.node.slots.lock(self.0.name.slot).hold.tenure();

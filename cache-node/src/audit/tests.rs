@@ -197,7 +197,7 @@ async fn a_slot_lost_during_the_audit_gives_no_verdict() {
     let fixture = with_a_stale_entry().await;
     let node = &fixture.node;
     let audit = sampled(node).await;
-    node.apply_rows(&[row(node, "n2", 1)]);
+    node.apply_rows(&[row(node, "n2", 1)], node.slots.era());
     audit.run().await;
     assert_eq!((found(node), node.metrics.audit.skips(Skipped::not_ours)), ((0, 0), 1));
 }
@@ -208,7 +208,7 @@ async fn a_slot_lost_and_won_back_during_the_audit_gives_no_verdict() {
     let node = &fixture.node;
     let audit = sampled(node).await;
     let rows = [row(node, "n2", 1), row(node, "n1", 2)];
-    node.apply_rows(&rows);
+    node.apply_rows(&rows, node.slots.era());
     audit.run().await;
     assert_eq!((found(node), node.metrics.audit.skips(Skipped::overlapped)), ((0, 0), 1));
 }

@@ -26,13 +26,13 @@ pub(crate) async fn run(node: Arc<Node>, stop: CancellationToken) {
 async fn claim(node: &Node, stop: &CancellationToken) {
     let mut said = None;
     while !stop.is_cancelled() {
-        let asked_at = Moment::now();
+        let (asked_at, era) = (Moment::now(), node.slots.era());
         let config = &node.config;
         let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, config.lease_ttl).await;
         let (why, pause) = match claimed {
             Ok(ClaimOutcome::Claimed { incarnation, slots }) => {
                 node.status.set_incarnation(incarnation);
-                node.apply_rows(&slots);
+                node.apply_rows(&slots, era);
                 node.lease.confirmed(asked_at, config.lease_ttl);
                 node.status.claimed.store(true, Ordering::Release);
                 node.status.origin_reached.store(true, Ordering::Release);

@@ -2,7 +2,7 @@
 //! environment in which it does not.
 
 use crate::catalogue::{NONE, environment};
-use crate::environment::{Budget, Environment};
+use crate::environment::{Budget, Environment, Kind};
 use crate::mutation::Mutation;
 
 /// A guard or two taken away, in an environment.
@@ -121,11 +121,14 @@ fn writes() -> Vec<Case> {
 fn unknown_writes() -> Vec<Case> {
     use Mutation::*;
     let unknown = || detached(scene(1, 3, Budget { unknown_writes: 1, ..NONE }));
+    // Unlike operations, so that the second may begin before the first is sent again.
+    let mut another = scene(2, 1, Budget { unknown_writes: 1, ..NONE });
+    another.operations[1].0 = Kind::Delete;
     vec![
         case(11, "fence-by-gained", &[FenceByGained], unknown()),
         case(9, "key-freed-before-renewal", &[KeyFreedBeforeRenewal], unknown()),
         case(9, "settled-by-same-reign", &[SettledBySameReign], unknown()),
-        case(12, "unknown-sent-again", &[UnknownSentAgain], scene(2, 1, Budget { unknown_writes: 1, ..NONE })),
+        case(13, "unknown-sent-again", &[UnknownSentAgain], another),
     ]
 }
 

@@ -82,13 +82,8 @@ fn owners() -> Vec<Environment> {
             takeovers: 2,
             ..NONE
         }),
-        cold(with_l2(new("takeover-cold", "the same with an empty L1", 1, 2))).with(Budget {
-            l1_evictions: 1,
-            l2_evictions: 1,
-            expiries: 2,
-            takeovers: 2,
-            ..NONE
-        }),
+        cold(with_l2(new("takeover-cold", "two pauses past the lease, two takeovers, an empty L1", 1, 2)))
+            .with(Budget { l1_evictions: 1, l2_evictions: 1, expiries: 2, takeovers: 2, ..NONE }),
         with_l2(new("crash", "a crash, a takeover, an unknown write, a lost void", 2, 1)).with(Budget {
             expiries: 1,
             crashes: 1,

@@ -23,7 +23,7 @@ pub enum Violation {
     StaleRead,
     /// A write has taken effect a second time, over a newer one.
     CommittedTwice,
-    /// A write was acknowledged that has not committed since it began.
+    /// A write was acknowledged that has not committed.
     EmptyAcknowledgement,
     /// A key is writer-active, and nobody will ever free it.
     BlockedKey,
@@ -31,12 +31,25 @@ pub enum Violation {
     Invariant(&'static str),
 }
 
+impl Violation {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StaleRead => "I8",
+            Self::CommittedTwice => "once",
+            Self::EmptyAcknowledgement => "acknowledged",
+            Self::BlockedKey => "blocked",
+            Self::Invariant(name) => name,
+        }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StaleRead => f.write_str("I8: a read has answered what was overwritten before it began"),
             Self::CommittedTwice => f.write_str("a write has taken effect twice"),
-            Self::EmptyAcknowledgement => f.write_str("a write was acknowledged without a commit since it began"),
+            Self::EmptyAcknowledgement => f.write_str("a write was acknowledged that has not committed"),
             Self::BlockedKey => f.write_str("a key is writer-active, and nobody will ever free it"),
             Self::Invariant(name) => write!(f, "{name} does not hold"),
         }
@@ -57,7 +70,7 @@ pub(crate) fn answered(after: &mut State, operation: usize, slot: usize, content
 /// A write is acknowledged.
 pub(crate) fn acknowledged(after: &mut State, operation: usize, slot: usize, content: Content) {
     let rank = after.database.rank(content);
-    if rank == UNCOMMITTED || rank <= after.operations[operation].bound {
+    if rank == UNCOMMITTED {
         after.violation = Some(Violation::EmptyAcknowledgement);
     } else {
         after.seen[slot] = after.seen[slot].max(rank);
@@ -71,7 +84,7 @@ pub(crate) fn committed(model: &Model, after: &mut State, slot: usize, content: 
     let first = after.database.commit(slot, content);
     if !first && before != content {
         after.violation = Some(Violation::CommittedTwice);
-    } else if model.is_whole() {
+    } else if model.looks_at_invariants {
         let present = i64::from(after.database.slots[slot].tenure);
         if tenure != present {
             after.violation = Some(Violation::Invariant("I1"));
@@ -107,7 +120,7 @@ pub(crate) fn broken_by(model: &Model, after: &State) -> Option<Violation> {
             }
         }
     }
-    if !model.is_whole() {
+    if !model.looks_at_invariants {
         return None;
     }
     let slots = 0..model.environment.slots;
@@ -190,11 +203,6 @@ fn reigns(process: &Process) -> Option<&'static str> {
 }
 
 impl Model {
-    /// Whether no guard is taken away: then the invariants are looked at too, not only what clients see.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.rules.0.is_empty()
-    }
-
     /// Drops what can have no effect any more, so that fewer states differ: statements under an old tenure, redeems whose
     /// nonce is gone for good.
     pub(crate) fn forget_the_powerless(&self, after: &mut State) {

@@ -58,7 +58,7 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
     }
 }
 
-/// A gateway sends the read to any node, whatever its ring says (M1).
+/// A gateway sends the read to any node, whatever its ring says (Gw1).
 fn begin(steps: &mut Steps<'_>, number: usize, slot: usize) {
     let model = steps.model;
     for process in steps.processes() {

@@ -13,6 +13,8 @@ pub struct Model {
     pub environment: Environment,
     /// The protocol, whole or not.
     pub rules: Rules,
+    /// Whether the invariants are looked at too, not only what clients see.
+    pub looks_at_invariants: bool,
     /// The text of each L2 space by identity and number; made once, for states hold thousands of them.
     spaces: Vec<Vec<Arc<str>>>,
     /// The text of each stream id.
@@ -25,13 +27,18 @@ const IDENTITIES_MAX: usize = 4;
 const STREAMS_MAX: usize = 8;
 
 impl Model {
-    /// The environment under the rules.
+    /// The environment under the rules. With guards taken away only what clients see is looked at.
     pub fn new(environment: Environment, rules: Rules) -> Self {
         let space = |identity, number| Arc::from(format!("{identity}/{number}"));
         let of_identity = |identity| (0..crate::database::SPACES_MAX).map(|number| space(identity, number)).collect();
         let spaces = (0..=IDENTITIES_MAX).map(of_identity).collect();
         let streams = (0..=STREAMS_MAX).map(|id| Arc::from(id.to_string())).collect();
-        Self { environment, rules, spaces, streams }
+        Self { environment, rules, looks_at_invariants: rules.0.is_empty(), spaces, streams }
+    }
+
+    /// With the invariants looked at, whatever the rules.
+    pub fn with_invariants(self) -> Self {
+        Self { looks_at_invariants: true, ..self }
     }
 
     /// The L2 space of that number as the slot table has it.
@@ -134,8 +141,8 @@ impl fmt::Display for Label {
         }
         f.write_str(self.what)?;
         match self.content {
-            Some(0) => write!(f, " (the value of the beginning)"),
-            Some(content) => write!(f, " (the value of write {})", content - 1),
+            Some(0) => write!(f, " (what was there at the beginning)"),
+            Some(content) => write!(f, " (what operation {} has written)", content - 1),
             None => Ok(()),
         }
     }

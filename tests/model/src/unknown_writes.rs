@@ -9,7 +9,7 @@ use crate::state::{Late, Prepared, Stage, State};
 use crate::step::{Label, Model, Steps};
 use crate::writes::Write;
 
-/// M8: the task of a registered write is dropped at an await (X2).
+/// X2: the task of a registered write is dropped at an await.
 pub(crate) fn drop_task(steps: &mut Steps<'_>, write: Write) {
     let model = steps.model;
     let operation = steps.state.operations[write.number];

@@ -103,6 +103,26 @@ guards! {
 }
 
 #[test]
+fn every_invariant_is_looked_at() {
+    let broken_by = [
+        ("I1", "no-fence"),
+        ("I2", "table-read-without-incarnation"),
+        ("I3", "store-without-guard"),
+        ("I4", "redeem-unchecked"),
+        ("I5", "key-freed-before-renewal"),
+        ("I6", "unseal-any-time"),
+        ("I8", "read-without-lease"),
+    ];
+    for (invariant, name) in broken_by {
+        let case = case(name, needed());
+        let bounds = Bounds { states: usize::MAX, depth: case.steps, seconds: f64::INFINITY };
+        let model = Model::new(case.environment, Rules(case.without)).with_invariants();
+        let found = search(&model, bounds).counterexample.expect("a client can tell after as many steps");
+        assert_eq!(found.violation.name(), invariant, "{name}\n{found}");
+    }
+}
+
+#[test]
 fn what_is_known_to_be_superfluous_changes_nothing_that_clients_see() {
     for case in superfluous() {
         let found = search(&Model::new(case.environment, Rules(case.without)), SUPERFLUOUS);
