@@ -297,7 +297,7 @@ pub(crate) fn draw_env(chance: &mut impl Rng) -> Vec<(String, String)> {
     [
         // Short: reads come to L2, where old entries would be. Long: they stay in L1.
         ("SHARDCACHE_L1_TTL", choose(&["20ms", "300ms", "3s", "10m"])),
-        ("SHARDCACHE_L2_TTL", choose(&["2s", "1h"])),
+        ("SHARDCACHE_L2_TTL", choose(&["2s", "1h", "1h", "1h"])),
         ("SHARDCACHE_NEGATIVE_TTL", choose(&["200ms", "30s"])),
         ("SHARDCACHE_LEASE_TTL", choose(&["1500ms", "2s", "3s"])),
         ("SHARDCACHE_DRAIN", choose(&["release", "handoff"])),
