@@ -43,8 +43,8 @@ async fn a_program_that_ends_at_its_start_is_reported_with_its_log() {
         gateways: 1,
         database: Database::Sqlite,
         redis: 0,
-        database_link: false,
         env: vec![("SHARDCACHE_LEASE_TTL".to_owned(), "never".to_owned())],
+        ..ClusterOptions::default()
     };
     let mut cluster = Cluster::start(options).await;
     cluster.node("n1").wait_ready().await;
