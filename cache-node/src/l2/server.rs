@@ -51,7 +51,10 @@ impl Server {
         session: &Arc<Session>,
         command: &redis::Cmd,
     ) -> Result<T, RedisError> {
-        let mut connection = session.connection.clone();
+        let connection = session.connection.clone();
+        #[cfg(feature = "old-bugs")]
+        let connection = crate::old_bugs::OutOfStep(connection);
+        let mut connection = connection;
         let answer = tokio::time::timeout(limits::L2_COMMAND, command.query_async(&mut connection)).await;
         let answer = answer.unwrap_or_else(|_| Err(RedisError::from((ErrorKind::Io, "no answer in time"))));
         match &answer {
