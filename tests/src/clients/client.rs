@@ -50,7 +50,7 @@ impl Client {
     async fn request(&mut self, door: &Door) {
         let run = Arc::clone(&self.run);
         let options = &run.options;
-        if self.chances(options.writes_percent) {
+        if self.number >= options.readers && self.chances(options.writes_percent) {
             let key = run.keys().draw(&mut self.chance);
             let delete = self.chances(options.deletes_percent);
             let value = || run.last_value.fetch_add(1, Ordering::Relaxed) + 1;
