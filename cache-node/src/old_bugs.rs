@@ -28,8 +28,8 @@ pub enum OldBug {
     ReturningOwnersEntries,
     /// A read joins a load that began before the last write: G1 without comparing guard and reign.
     JoinOlderLoad,
-    /// After a command that timed out an L2 session gives each command the reply to the one before it.
-    #[cfg(feature = "old-bugs")]
+    /// After a command that timed out an L2 session gives each command the reply to the one before it: R1 without its one
+    /// reply to each command, and an envelope that does not know its key.
     LateReply,
 }
 

@@ -24,7 +24,8 @@ pub(crate) const ADA: &str = "ada";
 /// A cluster of one node, `n1`, with this bug or none.
 pub(crate) async fn one_node(bug: Option<&str>, env: &[(&str, &str)], options: ClusterOptions) -> Cluster {
     // No lease may end because the machine is busy: a node without one passes by the caches, and with them the bug.
-    let mut all = vec![("SHARDCACHE_LEASE_TTL", "60s")];
+    // No audit may see the wrong entry before the clients do.
+    let mut all = vec![("SHARDCACHE_LEASE_TTL", "60s"), ("SHARDCACHE_AUDIT_EVERY", "0")];
     all.extend(bug.map(|bug| (VARIABLE, bug)));
     all.extend(env);
     let env = all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
