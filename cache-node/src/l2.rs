@@ -117,7 +117,8 @@ impl L2 {
     pub(crate) async fn peek(&self, space: &str, name: &EntryName) -> Option<Content> {
         let (server, session) = self.find(space)?;
         let redis_key = name.l2_key(space);
-        let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GET").arg(&redis_key)).await.ok()?;
+        // As GET, but a command that writes, which a server that has become a replica refuses: as one it may have lost values.
+        let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GETEX").arg(&redis_key)).await.ok()?;
         envelope::decode(&redis_key, answer?, wall_ms()).map(|(content, _)| content)
     }
 

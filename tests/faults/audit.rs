@@ -9,10 +9,14 @@ use tests::cluster::{Cluster, ClusterOptions};
 use tests::door::Door;
 use tests::http::User;
 use tests::poll::{eventually, until};
+use tests::redis::RedisServer;
 use tests::ring_change::{add_standby, done};
 
 use crate::nodes::lease_is_over;
-use crate::support::{HEALED, LONG_LEASE, cluster, from_l2, l2_in_use, owner, postgres, restart, says, start};
+use crate::redis_swaps::replicate;
+use crate::support::{
+    HEALED, LONG_LEASE, cluster, from_l2, l2_in_use, owner, postgres, restart, says, start, sum_of, urls,
+};
 
 /// A minute of a hot key: how many reads may be made until its wrong entry is found, however fast this machine makes them.
 /// One of 10,000 is sampled, and a sample may be without a verdict.
@@ -75,11 +79,11 @@ async fn counted(cluster: &mut Cluster, node: &str, what: &str) -> u64 {
 }
 
 /// The one Redis key of the user's entry, once an entry and not a lease is there.
-async fn redis_key(cluster: &Cluster, user: &str, key: &str) -> String {
+async fn redis_key(redis: &RedisServer, user: &str, key: &str) -> String {
     let pattern = format!("*:{}:{user}/{key}", user.len());
     let found = until(HEALED, async || {
-        let found = cluster.redis[0].cli(&["--scan", "--pattern", &pattern]).await.ok()?;
-        let head = cluster.redis[0].cli(&["GETRANGE", &found, "0", "1"]).await.ok()?;
+        let found = redis.cli(&["--scan", "--pattern", &pattern]).await.ok()?;
+        let head = redis.cli(&["GETRANGE", &found, "0", "1"]).await.ok()?;
         (head == "SC").then_some(found)
     });
     found.await.unwrap_or_else(|| panic!("{pattern} is not in Redis"))
@@ -98,10 +102,10 @@ async fn with_an_older_value_in_redis(env: &[(&str, &str)]) -> (Cluster, User, S
     let node = owner(&ada).await;
     l2_in_use(&ada).await;
     assert_eq!(ada.put("k", "old").await.status, 201);
-    let in_redis = redis_key(&cluster, "ada", "k").await;
+    let in_redis = redis_key(&cluster.redis[0], "ada", "k").await;
     copy(&cluster, &in_redis, "aside").await;
     assert_eq!(ada.put("k", "new").await.status, 204);
-    assert_eq!(redis_key(&cluster, "ada", "k").await, in_redis);
+    assert_eq!(redis_key(&cluster.redis[0], "ada", "k").await, in_redis);
     copy(&cluster, "aside", &in_redis).await;
     (cluster, ada, node)
 }
@@ -177,7 +181,7 @@ async fn the_entry_of_another_key_copied_over_in_redis_is_not_served() {
     for key in ["k1", "k2"] {
         assert_eq!(ada.put(key, key).await.status, 201);
     }
-    let (from, to) = (redis_key(&cluster, "ada", "k1").await, redis_key(&cluster, "ada", "k2").await);
+    let (from, to) = (redis_key(&cluster.redis[0], "ada", "k1").await, redis_key(&cluster.redis[0], "ada", "k2").await);
     copy(&cluster, &from, &to).await;
     restart(&mut cluster, &node).await;
     let (kept, refused) = (ada.get("k1").await, ada.get("k2").await);
@@ -192,7 +196,7 @@ async fn a_wrong_entry_that_redis_does_not_let_go_of_is_left_behind_with_its_l2_
     let node = owner(&ada).await;
     l2_in_use(&ada).await;
     assert_eq!(ada.put("k", "old").await.status, 201);
-    redis_key(&cluster, "ada", "k").await;
+    redis_key(&cluster.redis[0], "ada", "k").await;
     let row = "UPDATE entries SET value = 'new', version = nextval('version_seq') WHERE usr = 'ada' AND key = 'k'";
     cluster.redis[0].pause().expect("paused");
     // By hand, past the protocol: both caches are wrong now.
@@ -205,6 +209,31 @@ async fn a_wrong_entry_that_redis_does_not_let_go_of_is_left_behind_with_its_l2_
     restart(&mut cluster, &node).await;
     let answer = ada.get("k").await;
     assert!(says(&answer, "new"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_a_redis_holds_that_has_become_a_replica_is_not_held_against_it() {
+    let [main, copy] =
+        [RedisServer::start().await.expect("redis starts"), RedisServer::start().await.expect("redis starts")];
+    let env =
+        [("REDIS_URL", urls(&[&main]).as_str()), EVERY_READ, LONG_LEASE].map(|(n, v)| (n.to_owned(), v.to_owned()));
+    let options = ClusterOptions { nodes: 1, redis: 0, env: env.to_vec(), ..ClusterOptions::default() };
+    let mut cluster = start(options).await;
+    let ada = cluster.user("ada");
+    l2_in_use(&ada).await;
+    assert_eq!(ada.put("k", "old").await.status, 201);
+    redis_key(&main, "ada", "k").await;
+    replicate(&copy, &main).await;
+    copy.cli(&["REPLICAOF", "NO", "ONE"]).await.expect("promoted");
+    assert_eq!(ada.put("k", "new").await.status, 204);
+    redis_key(&main, "ada", "k").await;
+    // Until the node notices, its connection leads to a replica that holds the older value under the key's L2 space.
+    let load = Load::start(&ada, "k", &["new"]);
+    replicate(&main, &copy).await;
+    eventually("the node notices", HEALED, async || sum_of(&cluster, "shardcache_node_l2_sessions").await == 0).await;
+    load.finish().await;
+    assert_eq!(counted(&mut cluster, "n1", "inconsistent_total").await, 0);
+    assert!(counted(&mut cluster, "n1", "checked_total{tier=\"l2\"}").await > 0);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod answers;
 mod client;
 mod keys;
+mod served;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -203,6 +204,10 @@ impl Recorded {
 impl Run {
     fn keys(&self) -> std::sync::MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_value(&self) -> u64 {
+        self.last_value.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A body that says whose it is.
