@@ -192,9 +192,8 @@ impl<'a> Pump<'a> {
             }
             Fault::Throttle(rate) => self.wait(Duration::from_secs_f64(chunk.len() as f64 / f64::from(rate))).await,
             Fault::Hold(text) if self.way == Way::Back && holds(chunk, text) => {
-                self.holding.send_modify(|held| *held += 1);
+                let _held = Held::new(self.holding);
                 let _ = self.faults.wait_for(|fault| *fault != self.fault).await;
-                self.holding.send_modify(|held| *held -= 1);
             }
             Fault::Vanish(way) if way == self.way => {
                 self.lossy = true;
@@ -213,6 +212,22 @@ impl<'a> Pump<'a> {
     /// Waits, but not under another fault.
     async fn wait(&mut self, delay: Duration) {
         let _ = timeout(delay, self.faults.wait_for(|fault| *fault != self.fault)).await;
+    }
+}
+
+/// Counts a held connection, however the hold ends.
+struct Held<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Held<'a> {
+    fn new(holding: &'a watch::Sender<usize>) -> Self {
+        holding.send_modify(|held| *held += 1);
+        Self(holding)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|held| *held -= 1);
     }
 }
 
