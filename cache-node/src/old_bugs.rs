@@ -28,8 +28,8 @@ pub enum OldBug {
     ReturningOwnersEntries,
     /// A read joins a load that began before the last write: G1 without comparing guard and reign.
     JoinOlderLoad,
-    /// After a command that timed out an L2 session gives each command the reply to the one before it: R1 without its one
-    /// reply to each command, and an envelope that does not know its key.
+    /// After a command that timed out an L2 session goes on, gives each command the reply to the one before it, and what is
+    /// stored does not say for which key: R1 without the end of the session and its order, and an envelope without the key.
     LateReply,
 }
 

@@ -38,9 +38,11 @@ async fn a_late_reply_that_is_given_to_another_key_is_found() {
             recorder.put(1, &door, user, value).await;
             comes_from_l2(&recorder, &door, user).await;
         }
-        // A reply that is late by half a second is given up for good, and the node's own commands may come in between: on a
-        // busy machine once may not be enough.
+        // A reply that is late by half a second is given up for good, the node's own commands may come in between, and several
+        // replies of the wrong kind end the session: on a busy machine once may not be enough.
+        let n1 = Door::new(&cluster.nodes["n1"].url());
         for _ in 0..5 {
+            eventually("L2 is in use", STEP, async || n1.counted("shardcache_node_l2_sessions").await == 1).await;
             redis_link(&cluster).set(Fault::Hold(ONE_BODY)).await;
             recorder.get(1, &door, ADA).await;
             redis_link(&cluster).set(Fault::Pass).await;

@@ -10,29 +10,42 @@ use tokio::task::JoinHandle;
 
 use super::{OldBug, is_back};
 
-/// The replies of all connections, in the order of their commands, without those that somebody reads.
-static UNREAD: Mutex<VecDeque<Reply>> = Mutex::new(VecDeque::new());
+/// The replies of one connection, in the order of their commands, without those that somebody reads.
+static UNREAD: Mutex<Unread> = Mutex::new(Unread { session: 0, replies: VecDeque::new() });
+
+struct Unread {
+    session: usize,
+    replies: VecDeque<Reply>,
+}
 
 type Reply = JoinHandle<RedisResult<Value>>;
 
-fn unread() -> MutexGuard<'static, VecDeque<Reply>> {
-    UNREAD.lock().unwrap_or_else(PoisonError::into_inner)
+/// The replies of this session; those of an older one are forgotten with its connection.
+fn unread(session: usize) -> MutexGuard<'static, Unread> {
+    let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if unread.session != session {
+        *unread = Unread { session, replies: VecDeque::new() };
+    }
+    unread
 }
 
-/// A connection that falls out of step while [`OldBug::LateReply`] is back.
-pub(crate) struct OutOfStep<C>(pub(crate) C);
+/// A connection that falls out of step while [`OldBug::LateReply`] is back. `session` tells connections apart.
+pub(crate) struct OutOfStep<C> {
+    pub(crate) connection: C,
+    pub(crate) session: usize,
+}
 
 impl<C: ConnectionLike + Clone + Send + 'static> ConnectionLike for OutOfStep<C> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         if !is_back(OldBug::LateReply) {
-            return self.0.req_packed_command(command);
+            return self.connection.req_packed_command(command);
         }
-        let (mut connection, command) = (self.0.clone(), command.clone());
+        let (mut connection, command) = (self.connection.clone(), command.clone());
         let own = tokio::spawn(async move { connection.req_packed_command(&command).await });
-        let mut replies = unread();
-        replies.push_back(own);
-        let reading = Reading(replies.pop_front());
-        drop(replies);
+        let mut unread = unread(self.session);
+        unread.replies.push_back(own);
+        let reading = Reading { session: self.session, reply: unread.replies.pop_front() };
+        drop(unread);
         Box::pin(reading.read())
     }
 
@@ -42,30 +55,33 @@ impl<C: ConnectionLike + Clone + Send + 'static> ConnectionLike for OutOfStep<C>
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        self.0.req_packed_commands(commands, offset, count)
+        self.connection.req_packed_commands(commands, offset, count)
     }
 
     fn get_db(&self) -> i64 {
-        self.0.get_db()
+        self.connection.get_db()
     }
 }
 
 /// Waits for one reply; given up, it leaves the reply to the next command.
-struct Reading(Option<Reply>);
+struct Reading {
+    session: usize,
+    reply: Option<Reply>,
+}
 
 impl Reading {
     async fn read(mut self) -> RedisResult<Value> {
-        let reply = self.0.as_mut().expect("the queue held at least the reply to this very command");
+        let reply = self.reply.as_mut().expect("the queue held at least the reply to this very command");
         let read = reply.await;
-        self.0 = None;
+        self.reply = None;
         read.unwrap_or_else(|_| Err((redis::ErrorKind::Io, "the runtime ends").into()))
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        if let Some(reply) = self.0.take() {
-            unread().push_front(reply);
+        if let Some(reply) = self.reply.take() {
+            unread(self.session).replies.push_front(reply);
         }
     }
 }
