@@ -8,7 +8,7 @@ COPY . .
 RUN find . -type f ! -name Cargo.toml ! -name Cargo.lock \
       ! -path '*/src/lib.rs' ! -path '*/src/main.rs' ! -path '*/src/bin/*.rs' \
       ! -path './*/tests/*.rs' ! -path './*/benches/*.rs' ! -name build.rs -delete \
- && for manifest in */Cargo.toml; do \
+ && for manifest in */Cargo.toml */*/Cargo.toml; do \
       package="${manifest%/*}"; \
       [ -d "$package/src" ] || { mkdir "$package/src"; : > "$package/src/lib.rs"; }; \
       sed -n 's/^path *= *"\(.*\.rs\)"/\1/p' "$manifest" | while read -r root; do \

@@ -46,6 +46,7 @@ has() { type -P "$1" >/dev/null; }
 docker_answers() { has docker && timeout 20 docker info >/dev/null 2>&1; }
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { has pg_config && [[ -x $(pg_config --bindir)/initdb ]]; }; }
 has_faketime() { ls /usr/lib/*/faketime/libfaketime*.so.1 >/dev/null 2>&1; }
+has_venv() { has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
 missing_packages() {
     has_postgres || echo postgresql
@@ -55,6 +56,7 @@ missing_packages() {
     has cc || echo build-essential
     has pgrep && has kill || echo procps
     has_faketime || echo libfaketime
+    has_venv || echo python3-venv
     if docker_answers; then
         has debootstrap || echo debootstrap
     fi
@@ -204,6 +206,7 @@ check "build" cargo build --workspace --bins --locked
 check "build of the old bugs" cargo build --workspace --bin cache-node-old-bugs --features cache-node/old-bugs --locked
 suites "tests" cargo test --workspace --locked --no-fail-fast
 check "smoke of checked load" bench/smoke.sh
+suites "interface and document" tests/api/schemathesis.sh
 suites "compose stack" tests/docker/compose.sh
 
 finish

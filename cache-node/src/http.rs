@@ -4,6 +4,8 @@ mod answer;
 mod conditions;
 mod control;
 mod entries;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod handoffs;
 mod health;
 mod listing;

@@ -3,6 +3,8 @@
 //! Not here: when L2 may be used for a slot (`placement::slot_hold`) and what may be stored (`placement::freshness`).
 
 mod envelope;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod server;
 
 use std::sync::Arc;

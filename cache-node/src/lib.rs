@@ -7,6 +7,9 @@ mod clock;
 mod config;
 mod drain;
 mod entry_name;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handoff;
 mod http;
 #[cfg(test)]

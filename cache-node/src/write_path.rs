@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use origin::{FencedWrite, OriginError, Precondition, StoredEntry, WriteAnswer, WriteError, WriteKind};
+use placement::slot_hold::Reign;
 use placement::write_steps::{
     KeyAtEnd, PrepareStep, RegisterStep, SlotBusy, WriteStage, WriteStart, may_store_written, prepare_step,
     register_step,
@@ -107,6 +108,7 @@ impl Node {
                 Ok(Attempt::Registered(Registered {
                     node: Arc::clone(self),
                     name: name.clone(),
+                    reign: slot.hold.reign(),
                     stage: WriteStage::Registered,
                 }))
             }
@@ -146,6 +148,8 @@ impl Drop for WaitingWriter {
 struct Registered {
     node: Arc<Node>,
     name: EntryName,
+    /// The slot's reign at W1.
+    reign: Reign,
     stage: WriteStage,
 }
 
@@ -221,7 +225,7 @@ impl Registered {
         loop {
             let mut changed = std::pin::pin!(node.slots.changed(self.name.slot));
             changed.as_mut().enable();
-            let step = prepare_step(&node.slots.lock(self.name.slot).hold);
+            let step = prepare_step(&node.slots.lock(self.name.slot).hold, self.reign);
             let (start, voided) = match step {
                 PrepareStep::NotOwner => return Err(WriteRefused::NotOwner(node.status.epoch())),
                 PrepareStep::Commit(start) => return Ok(Prepared { start, lease: None }),

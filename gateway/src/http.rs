@@ -1,6 +1,7 @@
 //! The gateway's routes on one screen. The data plane is served before the router; the router has all the rest.
 
 mod health;
+mod openapi;
 mod ring;
 mod status_page;
 
@@ -44,6 +45,7 @@ impl App {
             .route("/healthz", get(health::healthz))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(health::metrics))
+            .route("/openapi.json", get(openapi::document))
             .route("/v1/ring", get(ring::ring))
             .route("/v1/ring/locate", get(ring::locate))
             .fallback(|| async { problem(ProblemCode::NotFound, "see the README for the routes") })

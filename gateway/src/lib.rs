@@ -2,6 +2,9 @@
 
 mod follow_ring;
 mod forward;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod http;
 mod limits;

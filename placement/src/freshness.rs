@@ -5,7 +5,7 @@
 use crate::slot_hold::Reign;
 
 /// A number per key (or stripe of keys) that rises with every write: equal numbers mean no write in between (S8).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guard(u64);
 
 impl Guard {
@@ -16,7 +16,7 @@ impl Guard {
 }
 
 /// When a load began: what must still hold when it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoadStart {
     /// The key's guard at the start.
     pub guard: Guard,

@@ -8,7 +8,7 @@ use crate::slot_hold::Reign;
 use crate::{ChangeId, Incarnation, Tenure};
 
 /// What one stream has brought of one slot, tagged with a reign that nobody looks up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Offer {
     /// The ring change.
     pub change: ChangeId,

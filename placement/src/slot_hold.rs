@@ -39,7 +39,7 @@ pub struct HoldRow {
 }
 
 /// What one node holds of one slot. The default is "never heard of it".
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlotHold {
     mine: bool,
     tenure: Tenure,

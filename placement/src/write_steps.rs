@@ -67,9 +67,10 @@ pub enum PrepareStep {
     Renew(WriteStart),
 }
 
-/// W2.
-pub fn prepare_step(hold: &SlotHold) -> PrepareStep {
-    if !hold.is_mine() {
+/// W2: `registered_under` is the reign at W1. Under a later one the write must not go on: an entry that a stream has brought
+/// meanwhile would be served beside and after its commit, and streams opened since do not know of it.
+pub fn prepare_step(hold: &SlotHold, registered_under: Reign) -> PrepareStep {
+    if !hold.is_mine() || hold.reign() != registered_under {
         return PrepareStep::NotOwner;
     }
     let start = WriteStart { tenure: hold.tenure(), reign: hold.reign() };
@@ -154,12 +155,18 @@ mod tests {
 
     #[test]
     fn before_a_commit_the_key_is_voided_in_l2_or_the_space_replaced_or_l2_is_off() {
-        assert_eq!(prepare_step(&SlotHold::default()), PrepareStep::NotOwner);
-        assert_eq!(prepare_step(&held(None)), PrepareStep::Commit(START));
-        assert_eq!(prepare_step(&held(Some("a/b/1"))), PrepareStep::Void(START, "a/b/1".into()));
+        assert_eq!(prepare_step(&SlotHold::default(), START.reign), PrepareStep::NotOwner);
+        assert_eq!(prepare_step(&held(None), START.reign), PrepareStep::Commit(START));
+        assert_eq!(prepare_step(&held(Some("a/b/1")), START.reign), PrepareStep::Void(START, "a/b/1".into()));
         let mut barred = held(Some("a/b/1"));
         barred.mark_void_unconfirmed();
-        assert_eq!(prepare_step(&barred), PrepareStep::Renew(START));
+        assert_eq!(prepare_step(&barred, START.reign), PrepareStep::Renew(START));
+    }
+
+    #[test]
+    fn a_write_registered_under_an_earlier_reign_does_not_go_on() {
+        assert_eq!(prepare_step(&held(None), Reign::new(1)), PrepareStep::NotOwner);
+        assert_eq!(prepare_step(&held(Some("a/b/1")), Reign::new(1)), PrepareStep::NotOwner);
     }
 
     #[test]

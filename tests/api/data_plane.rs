@@ -93,6 +93,18 @@ fn content_type_and_cache_control_are_kept_and_have_defaults() {
 }
 
 #[test]
+fn a_cache_control_of_several_lines_is_kept_whole_and_two_types_are_refused() {
+    on_shared(async |cluster| {
+        let user = cluster.user("two-lines");
+        let lines = [("Cache-Control", "private"), ("Cache-Control", "max-age=60")];
+        assert_eq!(with_headers(&user, Method::PUT, "k", &lines, "v").await.status, 201);
+        assert_eq!(user.get("k").await.header("cache-control"), "private, max-age=60");
+        let types = [("Content-Type", "text/plain"), ("Content-Type", "text/html")];
+        assert_problem(&with_headers(&user, Method::PUT, "k", &types, "v").await, 400, "request_invalid");
+    });
+}
+
+#[test]
 fn values_of_every_allowed_size_come_back_whole() {
     on_shared(async |cluster| {
         let user = cluster.user("sizes");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{assert_none, root};
 
 /// What each crate of the workspace may depend on within it.
-const DIRECTIONS: [(&str, &[&str]); 10] = [
+const DIRECTIONS: [(&str, &[&str]); 11] = [
     ("placement", &[]),
     ("wire", &["placement"]),
     ("origin", &["placement", "wire"]),
@@ -18,8 +18,11 @@ const DIRECTIONS: [(&str, &[&str]); 10] = [
     ("gateway", &["placement", "wire", "origin", "service", "client"]),
     ("migrator", &["placement", "wire", "origin", "service", "client"]),
     ("standalone", &["placement", "wire", "origin", "service", "cache-node", "gateway", "migrator"]),
+    ("model", &["placement"]),
     // The harness drives programs from outside; it must not share their code.
     ("tests", &[]),
+    // Reaches the readers of every program.
+    ("fuzz", &["placement", "wire", "origin", "service", "cache-node", "gateway"]),
 ];
 
 /// Libraries that only one crate may use.

@@ -1,6 +1,6 @@
 //! Conditional requests: `If-Match`, `If-None-Match` (RFC 9110, section 13).
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use origin::Precondition;
 use wire::entries::Version;
 
@@ -25,26 +25,43 @@ pub(super) enum BadCondition {
 }
 
 fn tags(headers: &HeaderMap, name: header::HeaderName, shown: &'static str) -> Result<Option<Tags>, BadCondition> {
+    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    match lines[..] {
+        [] => return Ok(None),
+        [line] if line.trim_ascii() == b"*" => return Ok(Some(Tags::Any)),
+        _ => {}
+    }
+    // Several lines are one list (RFC 9110, section 5.3); a tag ends in the line where it began.
+    let lists: Option<Vec<_>> = lines.into_iter().map(listed).collect();
+    lists.map(|lists| Some(Tags::List(lists.concat()))).ok_or(BadCondition::NoTags(shown))
+}
+
+/// The tags of ours in a list; `None`: it is no list of tags. Others' tags may hold commas and bytes beyond ASCII.
+fn listed(mut rest: &[u8]) -> Option<Vec<(Version, bool)>> {
     let mut list = Vec::new();
-    let mut present = false;
-    for line in headers.get_all(name) {
-        present = true;
-        let line = line.to_str().map_err(|_| BadCondition::NoTags(shown))?.trim();
-        if line == "*" {
-            return Ok(Some(Tags::Any));
+    loop {
+        // Empty members count for nothing.
+        let next = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b','));
+        let Some(next) = next else { return Some(list) };
+        let tag = &rest[next..];
+        let (weak, opaque) = tag.strip_prefix(b"W/").map_or((false, tag), |opaque| (true, opaque));
+        let inner = opaque.strip_prefix(b"\"")?;
+        let end = inner.iter().position(|byte| *byte == b'"')?;
+        if inner[..end].iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) {
+            return None;
         }
-        for tag in line.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-            let (weak, opaque) = tag.strip_prefix("W/").map_or((false, tag), |opaque| (true, opaque));
-            let inner = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            let inner = inner.filter(|inner| !inner.contains('"')).ok_or(BadCondition::NoTags(shown))?;
-            if let Ok(version) = inner.parse::<i64>()
-                && version.to_string() == inner
-            {
-                list.push((Version(version), weak));
-            }
+        list.extend(version_of(&inner[..end]).map(|version| (version, weak)));
+        rest = inner[end + 1..].trim_ascii_start();
+        if !rest.is_empty() && !rest.starts_with(b",") {
+            return None;
         }
     }
-    Ok(present.then_some(Tags::List(list)))
+}
+
+/// The version in a tag, if it is written as ours are.
+fn version_of(inner: &[u8]) -> Option<Version> {
+    let text = std::str::from_utf8(inner).ok()?;
+    text.parse().ok().map(Version).filter(|version| version.to_string() == text)
 }
 
 /// What must hold for a write.
@@ -79,14 +96,17 @@ pub(super) enum ReadCondition {
 
 /// Judges a read of an entry of this version; `None`: there is none.
 pub(super) fn read_condition(headers: &HeaderMap, version: Option<Version>) -> Result<ReadCondition, BadCondition> {
-    match tags(headers, header::IF_MATCH, "If-Match")? {
+    // Both are read before either is judged: one that cannot be read is never ignored.
+    let if_match = tags(headers, header::IF_MATCH, "If-Match")?;
+    let if_none_match = tags(headers, header::IF_NONE_MATCH, "If-None-Match")?;
+    match if_match {
         Some(Tags::Any) if version.is_none() => return Ok(ReadCondition::Failed),
         Some(Tags::List(list)) if !list.iter().any(|(tag, weak)| !weak && Some(*tag) == version) => {
             return Ok(ReadCondition::Failed);
         }
         _ => {}
     }
-    let matches = match tags(headers, header::IF_NONE_MATCH, "If-None-Match")? {
+    let matches = match if_none_match {
         None => false,
         Some(Tags::Any) => version.is_some(),
         // Weak comparison.
@@ -97,8 +117,6 @@ pub(super) fn read_condition(headers: &HeaderMap, version: Option<Version>) -> R
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn headers(name: header::HeaderName, value: &'static str) -> HeaderMap {
@@ -136,8 +154,43 @@ mod tests {
     }
 
     #[test]
+    fn tags_of_others_match_nothing_whatever_they_hold() {
+        for value in ["\"a,b\"", "\"7,\"", "W/\"\\\"", "\"caf\u{e9}\"", "\"\""] {
+            let foreign = HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
+            let with_ours = HeaderValue::from_bytes(format!("{value} ,\"7\"").as_bytes()).expect("a header value");
+            let judged =
+                |sent| read_condition(&HeaderMap::from_iter([(header::IF_NONE_MATCH, sent)]), Some(Version(7)));
+            assert_eq!(judged(foreign), Ok(ReadCondition::Send), "{value}");
+            assert_eq!(judged(with_ours), Ok(ReadCondition::NotModified), "{value}");
+        }
+    }
+
+    #[test]
+    fn several_lines_are_one_list() {
+        let lines = |values: &[&'static str]| -> HeaderMap {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::IF_MATCH, HeaderValue::from_static(value));
+            }
+            headers
+        };
+        let both = write_precondition(&lines(&["\"7\"", "\"8\""]));
+        assert_eq!(both, Ok(Precondition::IfMatch(vec![Version(7), Version(8)])));
+        for refused in [&["*", "garbage"][..], &["\"7\"", "*"], &["*", "\"7\""], &["\"7", "\""]] {
+            assert!(write_precondition(&lines(refused)).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_condition_that_cannot_be_read_is_refused_also_beside_one_that_fails() {
+        let mut both = headers(header::IF_MATCH, "\"6\"");
+        both.insert(header::IF_NONE_MATCH, HeaderValue::from_static("garbage"));
+        assert_eq!(read_condition(&both, Some(Version(7))), Err(BadCondition::NoTags("If-None-Match")));
+    }
+
+    #[test]
     fn what_is_no_tag_is_refused() {
-        for value in ["7", "\"7", "W/7", "\"7\" \"8\""] {
+        for value in ["7", "\"7", "W/7", "\"7\" \"8\"", "*, \"7\"", "w/\"7\"", "\"a b\""] {
             assert!(write_precondition(&headers(header::IF_MATCH, value)).is_err(), "{value}");
         }
     }

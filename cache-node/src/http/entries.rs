@@ -109,17 +109,19 @@ pub(super) fn is_detached(headers: &HeaderMap) -> bool {
     headers.get(X_SHARDCACHE_DETACHED).is_some_and(|value| value == "1")
 }
 
-/// A header that is stored with the entry and given back.
-fn stored_header(headers: &HeaderMap, name: &header::HeaderName) -> Result<Option<String>, Refusal> {
-    let Some(value) = headers.get(name) else { return Ok(None) };
-    let text = value.to_str().ok().filter(|text| text.len() <= limits::STORED_HEADER_MAX);
-    match text {
-        Some(text) => Ok(Some(text.to_owned())),
-        None => {
-            let detail = format!("{name} must be visible ASCII of at most {} bytes", limits::STORED_HEADER_MAX);
-            Err(Box::new(answer::problem(ProblemCode::RequestInvalid, detail)))
-        }
-    }
+/// A header that is stored with the entry and given back; several lines are one list (RFC 9110, section 5.3), which a
+/// `Content-Type` is not.
+pub(super) fn stored_header(headers: &HeaderMap, name: &header::HeaderName) -> Result<Option<String>, Refusal> {
+    let lines: Option<Vec<&str>> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
+    let joined = lines.filter(|lines| lines.len() <= 1 || name != header::CONTENT_TYPE).map(|lines| {
+        let sent = !lines.is_empty();
+        sent.then(|| lines.join(", "))
+    });
+    let fits = |text: &Option<String>| text.as_ref().is_none_or(|text| text.len() <= limits::STORED_HEADER_MAX);
+    joined.filter(fits).ok_or_else(|| {
+        let detail = format!("{name} must be one, of visible ASCII and at most {} bytes", limits::STORED_HEADER_MAX);
+        Box::new(answer::problem(ProblemCode::RequestInvalid, detail))
+    })
 }
 
 fn bad_condition(bad: BadCondition) -> Refusal {

@@ -54,7 +54,7 @@ async fn list_page(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Resp
     Ok(response)
 }
 
-fn list_request(query: &str) -> Result<ListRequest, Refusal> {
+pub(super) fn list_request(query: &str) -> Result<ListRequest, Refusal> {
     let mut request = ListRequest { prefix: String::new(), after: None, limit: LIST_DEFAULT_LIMIT };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -69,8 +69,11 @@ pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(C
     let content_type_len = stored.get_u16();
     let cache_control_len = stored.get_u16();
     let content = if *kind == ABSENT {
-        None
-    } else if *kind == VALUE {
+        // An absence has one form: what else is under a fitting checksum is not ours.
+        let ours = (version, content_type_len, cache_control_len) == (Version(0), 0, NO_TEXT) && stored.is_empty();
+        ours.then_some(None)?
+    } else if *kind == VALUE && version > Version(0) {
+        // The kind is outside of the checksum, but the version tells it too: those of entries begin at 1.
         let content_type = text(&mut stored, content_type_len)?;
         let cache_control =
             if cache_control_len == NO_TEXT { None } else { Some(text(&mut stored, cache_control_len)?) };
@@ -133,6 +136,27 @@ mod tests {
         older.put_u64(xxh3_64(&stored[HEAD..]));
         older.put_slice(&stored[HEAD..]);
         assert_eq!(decode("k", older, 1000), None);
+    }
+
+    #[test]
+    fn an_absence_with_anything_in_it_is_refused() {
+        let absence = encode(&None, 1500);
+        for (at, byte) in [(HEAD + 15, 1), (HEAD + 17, 1), (HEAD + 19, 0), (HEAD + FIXED, 1)] {
+            let mut checked = absence[HEAD..].to_vec();
+            checked.resize(checked.len().max(at - HEAD + 1), 0);
+            checked[at - HEAD] = byte;
+            let stored = [&ABSENT[..], &xxh3_64(&checked).to_be_bytes(), &checked].concat();
+            assert_eq!(decode(stored, 1000), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_value_and_an_absence_are_never_taken_for_each_other() {
+        for (content, other) in [(entry(None), b'a'), (None, b'v')] {
+            let mut stored = encode(&content, 1500);
+            stored[3] = other;
+            assert_eq!(decode(stored, 1000), None, "{content:?}");
+        }
     }
 
     #[test]

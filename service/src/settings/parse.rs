@@ -12,7 +12,7 @@ const USAGE_EXIT_CODE: i32 = 2;
 const PREFIX: &str = "SHARDCACHE_";
 /// Every variable of the product. One file of variables may serve several programs, so a program warns only of variables
 /// that none of them knows.
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 19] = [
     "SHARDCACHE_LISTEN",
     "SHARDCACHE_ADVERTISE",
     "SHARDCACHE_NODE_ID",
@@ -22,7 +22,10 @@ const VARIABLES: [&str; 16] = [
     "SHARDCACHE_L2_TTL",
     "SHARDCACHE_NEGATIVE_TTL",
     "SHARDCACHE_LEASE_TTL",
+    "SHARDCACHE_AUDIT_EVERY",
+    "SHARDCACHE_DRAIN",
     "SHARDCACHE_DRAIN_TIMEOUT",
+    "SHARDCACHE_TAKEOVER_GRACE",
     "SHARDCACHE_CLUSTER_TOKEN",
     "SHARDCACHE_MAX_VALUE_BYTES",
     "SHARDCACHE_KEYLESS",

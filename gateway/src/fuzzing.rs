@@ -1,0 +1,23 @@
+//! What `tests/fuzz` reaches of the gateway's readers of outside bytes. No part of the crate's interface.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use origin::RingState;
+use placement::UserId;
+use placement::ring::RingInvalid;
+use wire::ProblemCode;
+use wire::ring_document::RingDocument;
+
+use crate::ring_view::RingView;
+use crate::route_user::{self, Keyless};
+
+/// The user of a client's request.
+pub fn user_of(headers: &HeaderMap, keyless: Keyless, client: Option<IpAddr>) -> Result<UserId, ProblemCode> {
+    route_user::user_of(headers, keyless, client).map_err(|problem| problem.code)
+}
+
+/// What `GET /v1/ring` answers when the database holds this.
+pub fn ring_document(state: &RingState) -> Result<RingDocument, RingInvalid> {
+    RingView::default().next(state).map(|view| view.document())
+}

@@ -1,0 +1,4 @@
+//! `fuzz::bodies` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(bodies);

@@ -1,0 +1,4 @@
+//! `fuzz::envelope` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(envelope);

@@ -1,0 +1,4 @@
+//! `fuzz::frames` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(frames);

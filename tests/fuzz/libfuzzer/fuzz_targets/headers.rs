@@ -1,0 +1,4 @@
+//! `fuzz::headers` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(headers);

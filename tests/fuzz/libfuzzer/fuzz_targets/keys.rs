@@ -1,0 +1,4 @@
+//! `fuzz::keys` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(keys);

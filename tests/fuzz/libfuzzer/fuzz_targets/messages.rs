@@ -1,0 +1,4 @@
+//! `fuzz::messages` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(messages);

@@ -1,0 +1,4 @@
+//! `fuzz::ring` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(ring);

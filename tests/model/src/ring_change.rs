@@ -1,0 +1,193 @@
+//! The steps of a ring change (C1, C5–C7, C9, C10), by a migrator that may stop anywhere and be followed by another: its steps
+//! are simply done late, or never. Which event leads to which phase is decided by `placement::change::step`.
+
+use placement::change::step::Event;
+use placement::{ChangeId, Phase};
+
+use crate::database::{ChangeRow, Seal};
+use crate::handoff::{MOVING, break_off};
+use crate::mutation::Mutation;
+use crate::state::State;
+use crate::step::{Label, Model, Steps};
+use crate::streams::{Report, SenderEnd};
+
+/// All steps of ring changes.
+pub(crate) fn steps(steps: &mut Steps<'_>) {
+    begin(steps);
+    if let Some((id, &change)) = steps.state.database.newest_change() {
+        for process in steps.processes() {
+            let running = &steps.state.processes[process];
+            if running.up && running.node == change.from && running.slots[MOVING].hold.is_mine() {
+                seal(steps, id, change, process);
+                report(steps, id, change, process);
+            }
+        }
+        journal_seal(steps, id, change);
+        flip(steps, id, change);
+        finish(steps, id, change);
+        let may_abort = steps.model.environment.aborts;
+        if may_abort && steps.state.database.phase_after(Event::GivenUp).is_some() {
+            steps.step(Label::new("C9", "somebody aborts the change"), |after| after.database.give_up());
+        }
+    }
+    for process in steps.processes() {
+        unseal(steps, process);
+    }
+}
+
+/// C1.
+fn begin(steps: &mut Steps<'_>) {
+    let database = &steps.state.database;
+    let from = database.slots[MOVING].owner;
+    let free = database.changes.iter().position(Option::is_none);
+    let quiet = database.is_quiet() && database.nodes[usize::from(from)].leased;
+    let Some(free) = free.filter(|_| quiet && steps.state.budget.changes > 0) else { return };
+    for to in (0..steps.model.environment.nodes).filter(|to| *to != usize::from(from)) {
+        if !database.nodes[to].leased {
+            continue;
+        }
+        let label = Label::new(
+            "C1",
+            match to {
+                0 => "a change begins: the slot moves to node 0",
+                1 => "a change begins: the slot moves to node 1",
+                _ => "a change begins: the slot moves to node 2",
+            },
+        );
+        steps.step(label, |after| {
+            after.budget.changes -= 1;
+            let to = u8::try_from(to).expect("few nodes");
+            after.database.changes[free] = Some(ChangeRow { phase: Phase::Copy, from, to, seal: None, flip: None });
+            after.report = None;
+        });
+    }
+}
+
+/// C5, first half.
+fn seal(steps: &mut Steps<'_>, id: ChangeId, change: ChangeRow, process: usize) {
+    let rules = steps.model.rules;
+    let hold = &steps.state.processes[process].slots[MOVING].hold;
+    let held_back = hold.sealed().is_some_and(|other| other != id) && !rules.lack(Mutation::SecondSealReplaces);
+    let asked = change.phase == Phase::Copy && hold.sealed() != Some(id);
+    if !asked || held_back || rules.lack(Mutation::NoSeal) {
+        return;
+    }
+    steps.step(Label::new("C5", "seals the slot").at(process), |after| {
+        let hold = &mut after.process_mut(process).slots[MOVING].hold;
+        if let Some(other) = hold.sealed() {
+            hold.unseal_aborted(other);
+        }
+        hold.seal(id).expect("it is free by now");
+    });
+}
+
+/// C5, second half: drained, and the stream complete or given up.
+fn report(steps: &mut Steps<'_>, id: ChangeId, change: ChangeRow, process: usize) {
+    let side = &steps.state.processes[process].slots[MOVING];
+    let known = steps.state.report.is_some_and(|report| report.change == id);
+    if change.phase != Phase::Copy || !steps.model.is_ready(steps.state, id, process) || known {
+        return;
+    }
+    let ours = steps.state.stream.filter(|stream| stream.change == id && usize::from(stream.from) == process);
+    let held = u8::try_from(side.hold.tenure().0).expect("few tenures");
+    let (stream, tenure) = match ours.map(|stream| (stream.id, stream.sender)) {
+        None | Some((_, SenderEnd::Broken)) => (None, held),
+        Some((stream, SenderEnd::Complete { tenure })) => (Some(stream), tenure),
+        Some((_, SenderEnd::Open | SenderEnd::Ended { .. })) => return,
+    };
+    let what =
+        if stream.is_some() { "reports the seal, with its stream" } else { "reports the seal, without a stream" };
+    let report = Report { change: id, tenure, gained: side.gained, stream };
+    steps.step(Label::new("C5", what).at(process), |after| after.report = Some(report));
+}
+
+fn journal_seal(steps: &mut Steps<'_>, id: ChangeId, change: ChangeRow) {
+    let Some(report) = steps.state.report.filter(|report| report.change == id) else { return };
+    let receiver = steps.state.database.nodes[usize::from(change.to)];
+    let Some((_, phase)) = steps.state.database.phase_after(Event::Sealed) else { return };
+    if !receiver.leased {
+        return;
+    }
+    let seal = Seal {
+        tenure: report.tenure,
+        gained: report.gained,
+        stream: report.stream,
+        receiver_incarnation: receiver.incarnation,
+    };
+    steps.step(Label::new("C5", "the seal is journaled"), |after| {
+        after.report = None;
+        after.database.change_mut(id).expect("the newest change").seal = Some(seal);
+        after.database.change_mut(id).expect("the newest change").phase = phase;
+    });
+}
+
+/// C6.
+fn flip(steps: &mut Steps<'_>, id: ChangeId, change: ChangeRow) {
+    let rules = steps.model.rules;
+    let fits = steps.state.database.phase_after(Event::Flipped).is_some();
+    let anyway = rules.lack(Mutation::FlipInAnyPhase) && change.phase == Phase::Aborted;
+    let Some(seal) = change.seal.filter(|_| fits || anyway) else { return };
+    let row = steps.state.database.slots[MOVING];
+    let receiver = steps.state.database.nodes[usize::from(change.to)];
+    let unchanged =
+        if rules.lack(Mutation::FlipByGained) { row.gained == seal.gained } else { row.tenure == seal.tenure };
+    let still = row.owner == change.from && unchanged || rules.lack(Mutation::FlipWithoutTenure);
+    let leased = receiver.leased || rules.lack(Mutation::FlipWithoutReceiverLease);
+    let same_process =
+        receiver.incarnation == seal.receiver_incarnation || rules.lack(Mutation::FlipWithoutReceiverIncarnation);
+    if still && leased && same_process {
+        steps.step(Label::new("C6", "the change flips"), |after| {
+            let row = after.database.gain(MOVING, change.to);
+            let journaled = after.database.change_mut(id).expect("the newest change");
+            journaled.phase = Phase::Flipped;
+            journaled.flip = Some(row.tenure);
+        });
+    }
+}
+
+/// C10: the old owner has confirmed, or its lease is over.
+fn finish(steps: &mut Steps<'_>, id: ChangeId, change: ChangeRow) {
+    let database = &steps.state.database;
+    let (Some((_, phase)), Some(flip)) = (database.phase_after(Event::Released), change.flip) else { return };
+    let owner = database.nodes[usize::from(change.from)];
+    let waits = steps.state.processes.iter().any(|process| {
+        let hold = &process.slots[MOVING].hold;
+        let holds_old_row = hold.sealed() == Some(id) || hold.tenure().0 < i64::from(flip);
+        process.node == change.from && process.claimed && holds_old_row
+    });
+    if !owner.leased || !waits {
+        steps.step(Label::new("C10", "the old owner has let go: the change is done"), |after| {
+            after.database.change_mut(id).expect("the newest change").phase = phase;
+        });
+    }
+}
+
+/// C9.
+fn unseal(steps: &mut Steps<'_>, process: usize) {
+    let model = steps.model;
+    let running = &steps.state.processes[process];
+    let Some(sealed) = running.slots[MOVING].hold.sealed().filter(|_| running.up) else { return };
+    if model.may_unseal(steps.state, sealed) {
+        steps.step(Label::new("C9", "learns that the change is aborted and unseals").at(process), |after| {
+            after.process_mut(process).slots[MOVING].hold.unseal_aborted(sealed);
+            break_off(after, |stream| stream.change == sealed && usize::from(stream.from) == process);
+        });
+    }
+}
+
+impl Model {
+    /// C5: sealed for the change and drained.
+    pub(crate) fn is_ready(&self, state: &State, id: ChangeId, process: usize) -> bool {
+        let side = &state.processes[process].slots[MOVING];
+        let sealed = side.hold.sealed() == Some(id) || self.rules.lack(Mutation::NoSeal);
+        sealed && (side.is_drained() || self.rules.lack(Mutation::NoDrain))
+    }
+
+    fn may_unseal(&self, state: &State, sealed: ChangeId) -> bool {
+        let aborted = |id| state.database.change(id).is_some_and(|row| row.phase == Phase::Aborted);
+        let another = state.database.newest_change().is_some_and(|(id, _)| aborted(id));
+        aborted(sealed)
+            || self.rules.lack(Mutation::UnsealAnyTime)
+            || another && self.rules.lack(Mutation::UnsealByAnotherAbort)
+    }
+}
