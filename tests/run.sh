@@ -201,7 +201,9 @@ fi
 
 check "format" cargo fmt --all --check
 check "lints" cargo clippy --workspace --all-targets --locked -- -D warnings
+check "lints of the old bugs" cargo clippy -p cache-node --all-targets --features old-bugs --locked -- -D warnings
 check "build" cargo build --workspace --bins --locked
+check "build of the old bugs" cargo build --workspace --bin cache-node-old-bugs --features cache-node/old-bugs --locked
 suites "tests" cargo test --workspace --locked --no-fail-fast
 check "smoke of checked load" bench/smoke.sh
 suites "interface and document" tests/api/schemathesis.sh

@@ -196,7 +196,7 @@ impl Fault {
             Self::Process(_, ProcessFault::Stop { .. }) => "stop",
             Self::Link(_, Link::Cut | Link::Refuse | Link::HalfClose) => "cut",
             Self::Link(_, Link::Vanish(_)) => "half-open",
-            Self::Link(_, Link::Blackhole) => "held back",
+            Self::Link(_, Link::Blackhole | Link::Hold(_)) => "held back",
             Self::Link(_, Link::Reset | Link::ResetAfter(_) | Link::Answer(_)) => "reset",
             Self::Link(_, Link::Delay(_) | Link::Jitter { .. } | Link::Throttle(_) | Link::Pass) => "slow",
             Self::Redis(RedisFault::Restart) => "redis restart",
