@@ -19,7 +19,7 @@ pub const PHASE_BOUND: Duration = Duration::from_secs(10);
 pub(crate) const CONCURRENCY: usize = 24;
 
 /// A gateway or node, asked for many users over one pool of connections.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Door {
     http: reqwest::Client,
     /// `http://host:port`.
