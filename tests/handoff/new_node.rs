@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tests::cluster::{Cluster, ClusterOptions};
+use tests::cluster::{Cluster, ClusterOptions, Link, Links};
 use tests::door::Door;
 use tests::fault_proxy::Fault;
 use tests::poll::eventually;
@@ -141,12 +141,12 @@ fn told_on_the_way(change: &Ended) {
 
 #[tokio::test]
 async fn a_node_added_to_a_warm_cluster_brings_the_slow_database_no_reads() {
-    let options = ClusterOptions { nodes: 4, redis: 0, database_link: true, ..ClusterOptions::default() };
+    let options = ClusterOptions { nodes: 4, redis: 0, links: Links::Database, ..ClusterOptions::default() };
     let mut cluster = start(options).await;
     add_standby(&mut cluster, "n5", &[]).await;
     let gateway = Door::of(&cluster, 0);
     ended(load(&gateway, true, Duration::from_secs(1))).await;
-    cluster.database_link.as_ref().expect("asked for").set(Fault::Delay(SLOWER / 2)).await;
+    cluster.links.of(&Link::Database).set(Fault::Delay(SLOWER / 2)).await;
     // About two seconds of copying, so that there is something to see.
     let (base, after) = added(&cluster, &gateway, &["--max-rate", "128KiB"]).await;
     println!("{base:.1} database reads per second before the change; {after:?} in the seconds after it");

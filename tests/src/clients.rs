@@ -5,6 +5,7 @@
 mod answers;
 mod client;
 mod keys;
+mod served;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,11 +32,13 @@ const PROTOCOL_ERRORS_TOLD: usize = 100;
 pub struct ClientsOptions {
     /// Clients, each with one request at a time.
     pub clients: u32,
+    /// Those of them that only read, and go on while writes wait.
+    pub readers: u32,
     /// Users, the first ones asked for far more often than the last.
     pub users: u32,
     /// Keys of each user that are in use at a time.
     pub keys_per_user: u32,
-    /// Writes among the requests.
+    /// Writes among the requests of the others.
     pub writes_percent: u32,
     /// Deletes among the writes.
     pub deletes_percent: u32,
@@ -55,14 +58,15 @@ impl Default for ClientsOptions {
     fn default() -> Self {
         Self {
             clients: 16,
+            readers: 6,
             users: 12,
             keys_per_user: 3,
-            writes_percent: 35,
+            writes_percent: 50,
             deletes_percent: 15,
             mget_keys: 4,
             hang_ups_percent: 0,
             think: Duration::from_millis(4),
-            operations_per_key: 1000,
+            operations_per_key: 300,
             old_reads_percent: 3,
         }
     }
@@ -202,6 +206,10 @@ impl Run {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn next_value(&self) -> u64 {
+        self.last_value.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// A body that says whose it is.
     fn body(&self, value: u64) -> String {
         format!("{}:{value}", self.seed)
@@ -229,3 +237,6 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,24 +1,28 @@
 //! A TCP proxy that misbehaves on demand, to stand between two programs of a test.
 
+mod connection;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 
-use crate::poll::{PAUSE, eventually};
+use crate::poll::eventually;
 use crate::processes::free_address;
 
-/// How much is read at a time.
-const CHUNK_BYTES: usize = 16 << 10;
-/// How long connecting to the upstream may take.
-const CONNECT_BOUND: Duration = Duration::from_secs(5);
 /// How long a change of the fault may take to be carried out.
 const SWITCH_BOUND: Duration = Duration::from_secs(5);
+
+/// A direction of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From the client to the upstream.
+    There,
+    /// From the upstream to the client.
+    Back,
+}
 
 /// What the proxy does to connections, present and new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +31,30 @@ pub enum Fault {
     Pass,
     /// Passes everything, each chunk in each direction so much later.
     Delay(Duration),
+    /// The same with a time of its own for each chunk, drawn from the seed.
+    Jitter {
+        /// The shortest.
+        least: Duration,
+        /// The longest.
+        most: Duration,
+        /// Where chance comes from; the same for each direction of each connection.
+        seed: u64,
+    },
     /// Passes so many bytes per second in each direction of each connection.
     Throttle(u32),
     /// Accepts, and passes nothing; nobody is told. After another fault what has piled up is passed.
     Blackhole,
+    /// Takes what comes this way and loses it, the end too; the other way passes. Nothing is closed and nobody is told.
+    /// Connections that have lost something are reset after the fault: what follows would not be what was sent.
+    Vanish(Way),
     /// Resets present and new connections.
     Reset,
+    /// Resets each connection once so many bytes have come back from the upstream: in the middle of an answer.
+    ResetAfter(usize),
     /// Does not listen: new connections are refused, present ones pass.
     Refuse,
+    /// Does not listen, and closes present connections.
+    Cut,
     /// Ends what it sends on both sides, in order, and goes on reading.
     HalfClose,
     /// Answers new connections itself, with this text once they have said something, and ends them; present ones pass.
@@ -44,6 +64,7 @@ pub enum Fault {
 /// A proxy in front of one address. Dropping it closes everything.
 pub struct FaultProxy {
     address: SocketAddr,
+    upstream: watch::Sender<String>,
     fault: watch::Sender<Fault>,
     /// What the acceptor has carried out.
     carried_out: watch::Receiver<Fault>,
@@ -57,26 +78,32 @@ impl FaultProxy {
     }
 
     /// Starts one whose faults meet only connections on which the client's first bytes are these; the others pass, but
-    /// for `Refuse`, which nobody gets by.
+    /// for `Refuse` and `Cut`, which nobody gets by.
     pub async fn start_for(upstream: &str, only: &'static str) -> Self {
         let address = free_address();
         let listener = TcpListener::bind(address).await.expect("the address is free");
+        let (upstream, upstreams) = watch::channel(upstream.to_owned());
         let (fault, faults) = watch::channel(Fault::Pass);
         let (report, carried_out) = watch::channel(Fault::Pass);
         let (keep, dropped) = oneshot::channel();
-        let acceptor = Acceptor { address, upstream: upstream.to_owned(), only, faults, report };
+        let acceptor = Acceptor { address, upstream: upstreams, only, faults, report };
         tokio::spawn(async move {
             tokio::select! {
                 _ = dropped => {}
                 () = acceptor.run(listener) => {}
             }
         });
-        Self { address, fault, carried_out, _acceptor: keep }
+        Self { address, upstream, fault, carried_out, _acceptor: keep }
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Has new connections go to another upstream; present ones stay as they are.
+    pub fn redirect(&self, upstream: &str) {
+        self.upstream.send_replace(upstream.to_owned());
     }
 
     /// Changes what it does; returns when new connections meet it so.
@@ -88,7 +115,7 @@ impl FaultProxy {
 
 struct Acceptor {
     address: SocketAddr,
-    upstream: String,
+    upstream: watch::Receiver<String>,
     only: &'static str,
     faults: watch::Receiver<Fault>,
     report: watch::Sender<Fault>,
@@ -101,7 +128,7 @@ impl Acceptor {
         loop {
             let fault = *self.faults.borrow_and_update();
             match (fault, &listener) {
-                (Fault::Refuse, _) => listener = None,
+                (Fault::Refuse | Fault::Cut, _) => listener = None,
                 (_, None) => listener = Some(TcpListener::bind(self.address).await.expect("the address is still free")),
                 (_, Some(_)) => {}
             }
@@ -115,106 +142,13 @@ impl Acceptor {
             tokio::select! {
                 changed = self.faults.changed() => if changed.is_err() { return },
                 accepted = accepted => if let Ok((stream, _)) = accepted {
-                    connections.spawn(sorted(stream, self.upstream.clone(), self.only, self.faults.clone()));
+                    let upstream = self.upstream.borrow().clone();
+                    connections.spawn(connection::carry(stream, upstream, self.only, self.faults.clone()));
                 },
                 Some(_) = connections.join_next() => {}
             }
         }
     }
-}
-
-/// Carries one connection; whether faults meet it, its first bytes say.
-async fn sorted(client: TcpStream, upstream: String, only: &'static str, faults: watch::Receiver<Fault>) {
-    if begins(&client, only.as_bytes()).await {
-        connection(client, upstream, faults).await;
-    } else {
-        // Kept as long as the connection, which would otherwise end with it.
-        let (_none, no_faults) = watch::channel(Fault::Pass);
-        connection(client, upstream, no_faults).await;
-    }
-}
-
-/// Whether these are the first bytes the client says; looks without taking them.
-async fn begins(client: &TcpStream, with: &[u8]) -> bool {
-    let look = async {
-        let mut first = vec![0; with.len()];
-        let mut seen = 0;
-        while seen < with.len() {
-            seen = client.peek(&mut first).await.unwrap_or(0);
-            if seen == 0 || first[..seen] != with[..seen] {
-                return false;
-            }
-            if seen < with.len() {
-                sleep(PAUSE).await;
-            }
-        }
-        true
-    };
-    timeout(CONNECT_BOUND, look).await.unwrap_or(false)
-}
-
-/// Carries one connection until both directions have ended, or a reset.
-async fn connection(mut client: TcpStream, upstream: String, mut faults: watch::Receiver<Fault>) {
-    let fault = *faults.borrow();
-    match fault {
-        Fault::Reset => {
-            let _ = client.set_zero_linger();
-            return;
-        }
-        Fault::Answer(text) => {
-            // One request fits into a chunk; a client that has gone away needs no answer.
-            let _ = client.read(&mut vec![0; CHUNK_BYTES]).await;
-            let _ = client.write_all(text.as_bytes()).await;
-            let _ = client.shutdown().await;
-            return;
-        }
-        _ => {}
-    }
-    let Ok(Ok(mut server)) = timeout(CONNECT_BOUND, TcpStream::connect(&upstream)).await else { return };
-    for stream in [&client, &server] {
-        let _ = stream.set_nodelay(true);
-    }
-    let (from_client, to_client) = client.split();
-    let (from_server, to_server) = server.split();
-    let there = pump(from_client, to_server, faults.clone());
-    let back = pump(from_server, to_client, faults.clone());
-    let reset = tokio::select! {
-        reset = faults.wait_for(|fault| *fault == Fault::Reset) => reset.is_ok(),
-        _ = async { tokio::join!(there, back) } => false,
-    };
-    if reset {
-        for stream in [&client, &server] {
-            let _ = stream.set_zero_linger();
-        }
-    }
-}
-
-/// Carries one direction until its end, which it passes on.
-async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut faults: watch::Receiver<Fault>) {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    let mut closed = false;
-    loop {
-        let fault = *faults.borrow_and_update();
-        if fault == Fault::HalfClose && !closed {
-            closed = true;
-            let _ = to.shutdown().await;
-        }
-        tokio::select! {
-            changed = faults.changed() => if changed.is_err() { return },
-            read = from.read(&mut chunk), if fault != Fault::Blackhole => {
-                let Some(length) = read.ok().filter(|length| *length > 0) else { break };
-                match fault {
-                    Fault::Delay(delay) => sleep(delay).await,
-                    Fault::Throttle(rate) => sleep(Duration::from_secs_f64(length as f64 / f64::from(rate))).await,
-                    _ => {}
-                }
-                if !closed && to.write_all(&chunk[..length]).await.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-    let _ = to.shutdown().await;
 }
 
 #[cfg(test)]

@@ -16,8 +16,7 @@ use search::Verdict;
 
 use crate::history::{Action, EntryName, History, Operation, Outcome};
 
-/// The most steps one key is given. A key of 5,000 operations takes about as many; one that needs this many has hundreds
-/// of writes under way at a time.
+/// The most steps one key is given; a key of 5,000 operations takes about as many.
 const STEP_BOUND: u64 = 2_000_000;
 
 /// What was judged, and found to be in order.
@@ -81,6 +80,10 @@ pub struct Violation {
 /// # Panics
 /// When two writes of a key have the same value: then the history is not one that can be judged.
 pub fn check(history: &History) -> Result<Checked, Box<Violation>> {
+    check_within(history, STEP_BOUND)
+}
+
+fn check_within(history: &History, step_bound: u64) -> Result<Checked, Box<Violation>> {
     let mut keys: BTreeMap<u32, Vec<Operation>> = BTreeMap::new();
     for operation in &history.operations {
         keys.entry(operation.key).or_default().push(*operation);
@@ -98,7 +101,7 @@ pub fn check(history: &History) -> Result<Checked, Box<Violation>> {
     for (key, mut operations) in keys {
         operations.sort_by_key(|operation| (operation.begun, operation.ended));
         assert_values_unique(&operations);
-        match judge(&operations) {
+        match judge(&operations, step_bound) {
             Ok(steps) => checked.steps += steps,
             Err((wrong, minimal)) => {
                 let name = history.names.get(key as usize).cloned();
@@ -110,11 +113,11 @@ pub fn check(history: &History) -> Result<Checked, Box<Violation>> {
 }
 
 /// The steps taken; or what is wrong, and the few operations that show it.
-fn judge(operations: &[Operation]) -> Result<u64, (Wrong, Vec<Operation>)> {
+fn judge(operations: &[Operation], step_bound: u64) -> Result<u64, (Wrong, Vec<Operation>)> {
     if let Some(read) = unwritten_read(operations) {
         return Err((Wrong::NotWritten, read));
     }
-    let search = search::search(operations, STEP_BOUND);
+    let search = search::search(operations, step_bound);
     match search.verdict {
         Verdict::Linearizable => {}
         Verdict::NotLinearizable => return Err((Wrong::NoOrder, minimal::minimal(operations))),
@@ -152,5 +155,30 @@ fn assert_values_unique(operations: &[Operation]) {
     let mut values = HashSet::new();
     for value in operations.iter().filter_map(put_value) {
         assert!(values.insert(value), "value {value} was written twice: the clients are wrong");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_decided_is_an_error() {
+        let operation = |action, outcome, ms: u64| Operation {
+            client: 0,
+            key: 3,
+            action,
+            outcome,
+            begun: Duration::from_millis(ms),
+            ended: Duration::from_millis(ms),
+        };
+        let put = operation(Action::Put(1), Outcome::Done { version: None }, 1);
+        let get = operation(Action::Get, Outcome::Read { value: Some(1), version: None }, 2);
+        let history = History { operations: vec![put, get], ..History::default() };
+        assert!(check_within(&history, 10).is_ok());
+        let undecided = check_within(&history, 1).expect_err("a step is not enough");
+        assert_eq!((undecided.wrong, undecided.key), (Wrong::Undecided, 3));
     }
 }

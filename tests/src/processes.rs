@@ -29,7 +29,7 @@ pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    _dir: TempDir,
+    _dir: Option<TempDir>,
 }
 
 /// What a program that ran to its end has left.
@@ -78,9 +78,15 @@ pub fn free_address() -> SocketAddr {
 impl Process {
     /// Starts a program of the workspace with exactly this environment (and `PATH`).
     pub fn start(program: &str, args: &[&str], env: &Env) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let log = dir.path().join("log");
-        let file = File::create(&log).expect("a log file");
+        Self::start_logging(program, args, env, None)
+    }
+
+    /// The same; its log is added to this file, and outlives it.
+    pub fn start_logging(program: &str, args: &[&str], env: &Env, log: Option<&Path>) -> Self {
+        let dir = log.is_none().then(|| tempfile::tempdir().expect("a temporary directory"));
+        let own = dir.as_ref().map(|dir| dir.path().join("log"));
+        let log = log.map(Path::to_owned).or(own).expect("one of the two");
+        let file = File::options().create(true).append(true).open(&log).expect("a log file");
         let child = command(program, args, env)
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a second handle"))

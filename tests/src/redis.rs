@@ -43,6 +43,8 @@ impl RedisServer {
         let log = self.directory.path().join("log");
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", "", "--appendonly", "no"]);
+        // A replica is in step at once.
+        command.args(["--repl-diskless-sync-delay", "0"]);
         command.arg("--dir").arg(self.directory.path());
         self.process = Some(ServerProcess::spawn(command, &log)?);
         let ready = tokio::time::timeout(START_LIMIT, async {

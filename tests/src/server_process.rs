@@ -1,6 +1,8 @@
 //! A server's process and its children: signals, waiting, and never outliving the test.
 
 use std::fs::File;
+use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use tokio::process::{Child, Command};
 
 /// How long a helper command (`cp`, `psql`, …) may take.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Ports of servers: below Linux's `ip_local_port_range`, which begins with 32768.
+const PORTS: Range<u16> = 10_000..32_000;
 /// How long the killed may take to be gone.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
@@ -115,9 +119,13 @@ pub(crate) async fn run(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A port that nobody listens on just now.
+/// A port that nobody listens on just now. It is not one of those that outgoing connections are given, or one of them could
+/// take it while a restarted server is away.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    const TRIES: usize = 100;
+    let ports = (0..TRIES).map(|_| rand::random_range(PORTS));
+    let mut free = ports.filter(|port| std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    free.next().context("no free port")
 }
 
 pub(crate) fn is_root() -> bool {

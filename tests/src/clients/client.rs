@@ -50,11 +50,10 @@ impl Client {
     async fn request(&mut self, door: &Door) {
         let run = Arc::clone(&self.run);
         let options = &run.options;
-        if self.chances(options.writes_percent) {
+        if self.number >= options.readers && self.chances(options.writes_percent) {
             let key = run.keys().draw(&mut self.chance);
             let delete = self.chances(options.deletes_percent);
-            let value = || run.last_value.fetch_add(1, Ordering::Relaxed) + 1;
-            self.write(door, key, if delete { Action::Delete } else { Action::Put(value()) }).await;
+            self.write(door, key, if delete { Action::Delete } else { Action::Put(run.next_value()) }).await;
         } else if options.mget_keys > 0 && self.chance.random_range(0..3) == 0 {
             let mut keys = run.keys().draw_together(options.mget_keys, &mut self.chance);
             keys.sort_unstable();
@@ -67,7 +66,7 @@ impl Client {
         }
     }
 
-    async fn write(&mut self, door: &Door, key: u32, action: Action) {
+    pub(super) async fn write(&mut self, door: &Door, key: u32, action: Action) {
         let (user, path) = self.entry(key);
         let request = match action {
             Action::Put(value) => door.request(Method::PUT, &user, &path).body(self.run.body(value)),
@@ -87,7 +86,7 @@ impl Client {
         self.record(key, action, outcome, begun);
     }
 
-    async fn read(&mut self, door: &Door, key: u32) {
+    pub(super) async fn read(&mut self, door: &Door, key: u32) {
         let (user, path) = self.entry(key);
         let request = door.request(Method::GET, &user, &path);
         let begun = self.run.started.elapsed();

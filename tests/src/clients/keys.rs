@@ -61,6 +61,11 @@ impl Keys {
         (!old.is_empty()).then(|| old[chance.random_range(0..old.len())])
     }
 
+    /// A fresh key of each user, which no draw gives.
+    pub(super) fn of_each_user(&mut self) -> Vec<u32> {
+        (0..self.users.len()).map(|user| self.name_next(user)).collect()
+    }
+
     /// Half of the draws go to the first quarter of the users.
     fn draw_user(&self, chance: &mut SmallRng) -> usize {
         let drawn: f64 = chance.random();

@@ -19,7 +19,7 @@ const TOP: f64 = 86.0;
 const LANE: f64 = 30.0;
 const BAR: f64 = 22.0;
 /// Between two moments, at least and at most.
-const GAP: (f64, f64) = (14.0, 150.0);
+const GAP: (f64, f64) = (14.0, 110.0);
 /// Pixels of a character of the labels.
 const CHARACTER: f64 = 7.0;
 

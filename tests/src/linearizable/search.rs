@@ -8,17 +8,20 @@
 //!   and reads are taken in one step, or not at all. So a write has no later end than the first end of its reads, nor has
 //!   a read an earlier begin than its write; that bounds also writes of unknown outcome whose value was read.
 //! - **State.** After a block nothing more can be read of it. What is left of the state is whether the key is absent.
-//! - **Reads of absence** are taken as soon as they can be while the key is absent: they change nothing.
-//! - **Unread writes.** An acknowledged write whose value nobody read can go just before any other write; all that may
-//!   come next are taken with each write, and in the end.
-//! - **Unread writes of unknown outcome** are left out: without them every other operation sees the same.
-//! - **Deletes of unknown outcome** have no end and are all alike: only their number counts, and it is best to have used
-//!   few. One is used only where a read of absence may follow at once; elsewhere it is of no use to anybody.
-//! - **Refused writes** are left out.
+//! - **Present.** A block, or a write nobody read, that may come next can go first: it overwrites only what nobody reads
+//!   any more. So all of them are taken at once.
+//! - **Absent.** Reads of absence that may come next are taken at once: they change nothing.
+//! - **Deletes** are all alike, so of those that may come next the one that ends first is tried. This, and whether an
+//!   absence ends, is all that there is to choose.
+//! - **Deletes of unknown outcome** never end: only their number counts, and it is best to have used few. One is used only
+//!   where a read of absence follows at once; elsewhere it is of no use to anybody.
+//! - **Left out** are refused writes, and writes of unknown outcome whose value nobody read: without them every other
+//!   operation sees the same. Nothing is left to decide when all reads are taken: the remaining writes fit in any order.
 //!
 //! Quiet moments need no care of their own: there the set is a beginning of the history, so that all orders before it
 //! meet in one set.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::history::{Action, Operation, Outcome};
@@ -67,6 +70,8 @@ struct Problem {
     blocks: HashMap<u64, (Vec<usize>, Time)>,
     /// Begins of the deletes of unknown outcome, in order.
     open_deletes: Vec<Time>,
+    /// How often it was asked what may come next.
+    steps: Cell<u64>,
 }
 
 /// A set of items; those of all words before `first` are in it.
@@ -95,30 +100,25 @@ pub(super) fn search(operations: &[Operation], step_bound: u64) -> Search {
     let Some(problem) = Problem::of(operations) else {
         return Search { verdict: Verdict::NotLinearizable, steps: 0 };
     };
+    let steps = || problem.steps.get();
     // Per set and state the fewest deletes of unknown outcome it was reached with.
     let mut seen: HashMap<(Set, bool), usize> = HashMap::new();
     let mut open = vec![Taken { set: Set::default(), absent: true, open_deletes: 0 }];
-    let mut steps = 0;
     while let Some(mut taken) = open.pop() {
-        steps += 1;
-        if steps > step_bound {
-            return Search { verdict: Verdict::Undecided, steps };
+        let next = problem.take_what_can_go_first(&mut taken);
+        if steps() > step_bound {
+            return Search { verdict: Verdict::Undecided, steps: steps() };
         }
-        if taken.absent {
-            problem.take_all(&mut taken.set, |kind| kind == Kind::ReadAbsent);
+        if problem.reads_are_taken(&taken.set) {
+            return Search { verdict: Verdict::Linearizable, steps: steps() };
         }
         let fewest = seen.entry((taken.set.clone(), taken.absent)).or_insert(usize::MAX);
-        if *fewest <= taken.open_deletes {
-            continue;
+        if taken.open_deletes < *fewest {
+            *fewest = taken.open_deletes;
+            problem.push_choices(&mut open, taken, &next);
         }
-        *fewest = taken.open_deletes;
-        let next = problem.take_all(&mut taken.set, |kind| matches!(kind, Kind::Put(_, false)));
-        if next.items.is_empty() {
-            return Search { verdict: Verdict::Linearizable, steps };
-        }
-        problem.push_writes(&mut open, &taken, &next);
     }
-    Search { verdict: Verdict::NotLinearizable, steps }
+    Search { verdict: Verdict::NotLinearizable, steps: steps() }
 }
 
 impl Problem {
@@ -165,66 +165,76 @@ impl Problem {
                 *latest_begin = item.begin.max(*latest_begin);
             }
         }
-        Some(Self { items, blocks, open_deletes })
+        Some(Self { items, blocks, open_deletes, steps: Cell::new(0) })
     }
 
     /// An item may come next if no other that is left ends before it begins.
     fn next(&self, set: &Set) -> Next {
+        self.steps.set(self.steps.get() + 1);
         let (mut items, mut earliest_end) = (Vec::new(), NEVER);
-        for at in set.first * 64..self.items.len() {
-            let item = &self.items[at];
-            if item.begin > earliest_end {
-                break;
-            }
-            if !set.contains(at) {
-                earliest_end = earliest_end.min(item.end);
-                items.push(at);
-            }
+        for at in set.missing() {
+            let Some(item) = self.items.get(at).filter(|item| item.begin <= earliest_end) else { break };
+            earliest_end = earliest_end.min(item.end);
+            items.push(at);
         }
         items.retain(|at| self.items[*at].begin <= earliest_end);
         Next { items, earliest_end }
     }
 
-    /// Takes every item of a kind that may come next, as long as there are any; what may come next then.
-    fn take_all(&self, set: &mut Set, of_kind: impl Fn(Kind) -> bool) -> Next {
+    /// Takes what may come next and can go first, as long as there is any; what may come next then.
+    fn take_what_can_go_first(&self, taken: &mut Taken) -> Next {
         loop {
-            let next = self.next(set);
-            let before = set.clone();
-            for at in next.items.iter().filter(|at| of_kind(self.items[**at].kind)) {
-                set.insert(*at);
+            let next = self.next(&taken.set);
+            let before = taken.set.clone();
+            for at in &next.items {
+                match self.items[*at].kind {
+                    Kind::ReadAbsent if taken.absent => taken.set.insert(*at),
+                    Kind::Put(_, false) if !taken.absent => taken.set.insert(*at),
+                    Kind::Put(value, true) if !taken.absent => self.take_block(&mut taken.set, value, &next),
+                    _ => {}
+                }
             }
-            if *set == before {
+            if taken.set == before {
                 return next;
             }
         }
     }
 
-    /// Every write that may come next, the one that ends first to be tried first.
-    fn push_writes(&self, open: &mut Vec<Taken>, taken: &Taken, next: &Next) {
-        let absence_is_read = next.items.iter().any(|at| self.items[*at].kind == Kind::ReadAbsent);
-        let begun = self.open_deletes.partition_point(|begin| *begin <= next.earliest_end);
-        if absence_is_read && begun > taken.open_deletes {
-            open.push(Taken { set: taken.set.clone(), absent: true, open_deletes: taken.open_deletes + 1 });
+    /// Takes a write with all its reads, if none of them must wait for something else.
+    fn take_block(&self, set: &mut Set, value: u64, next: &Next) {
+        let (block, latest_begin) = &self.blocks[&value];
+        let of_others = next.items.iter().filter(|at| !set.contains(**at) && !block.contains(at));
+        // Most that must wait are seen by what may come next already.
+        if of_others.map(|at| self.items[*at].end).min().is_some_and(|end| end < *latest_begin) {
+            return;
         }
-        let mut writes = next.items.clone();
-        writes.sort_by_key(|at| std::cmp::Reverse(self.items[*at].end));
-        for at in writes {
-            let mut set = taken.set.clone();
-            match self.items[at].kind {
-                Kind::Put(value, true) => {
-                    let (block, latest_begin) = &self.blocks[&value];
-                    block.iter().for_each(|at| set.insert(*at));
-                    // A read of the block that must wait for something else would see that instead.
-                    if self.next(&set).earliest_end >= *latest_begin {
-                        open.push(Taken { set, absent: false, open_deletes: taken.open_deletes });
-                    }
-                }
-                Kind::Delete => {
-                    set.insert(at);
-                    open.push(Taken { set, absent: true, open_deletes: taken.open_deletes });
-                }
-                Kind::ReadAbsent | Kind::ReadOf(_) | Kind::Put(_, false) => {}
-            }
+        let mut with_block = set.clone();
+        block.iter().for_each(|at| with_block.insert(*at));
+        if self.next(&with_block).earliest_end >= *latest_begin {
+            *set = with_block;
+        }
+    }
+
+    fn reads_are_taken(&self, set: &Set) -> bool {
+        let mut left = set.missing().map_while(|at| self.items.get(at));
+        left.all(|item| matches!(item.kind, Kind::Put(_, false) | Kind::Delete))
+    }
+
+    /// What may follow when nothing can go first.
+    fn push_choices(&self, open: &mut Vec<Taken>, taken: Taken, next: &Next) {
+        let of_kind = |kind| next.items.iter().copied().filter(move |at| self.items[*at].kind == kind);
+        let begun = self.open_deletes.partition_point(|begin| *begin <= next.earliest_end);
+        if !taken.absent && begun > taken.open_deletes && of_kind(Kind::ReadAbsent).next().is_some() {
+            let open_deletes = taken.open_deletes + 1;
+            open.push(Taken { absent: true, open_deletes, ..taken.clone() });
+        }
+        if let Some(delete) = of_kind(Kind::Delete).min_by_key(|at| self.items[*at].end) {
+            let mut after = Taken { absent: true, ..taken.clone() };
+            after.set.insert(delete);
+            open.push(after);
+        }
+        if taken.absent {
+            open.push(Taken { absent: false, ..taken });
         }
     }
 }
@@ -254,6 +264,19 @@ impl Set {
     fn contains(&self, at: usize) -> bool {
         let word = at / 64;
         word < self.first || self.words.get(word - self.first).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// What is not in it, in order and without end.
+    fn missing(&self) -> impl Iterator<Item = usize> {
+        let words = self.words.iter().copied().chain(std::iter::repeat(0));
+        (self.first..).zip(words).flat_map(|(number, word)| {
+            let mut missing = !word;
+            std::iter::from_fn(move || {
+                let bit = missing.trailing_zeros() as usize;
+                missing &= missing.checked_sub(1)?;
+                Some(number * 64 + bit)
+            })
+        })
     }
 
     fn insert(&mut self, at: usize) {

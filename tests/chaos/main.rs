@@ -1,0 +1,71 @@
+//! Chaos: faults of every kind, drawn from a printed seed, done to a cluster of real processes under checked load.
+//!
+//! The short form is what CI runs. The long form takes `SHARDCACHE_TEST_SEEDS` (how many), `SHARDCACHE_TEST_SEED` (the first;
+//! the others count on from it), `SHARDCACHE_TEST_SECONDS` (of load for each) and `SHARDCACHE_TEST_PARALLEL` (at a time).
+
+mod changes;
+mod fault;
+mod heal;
+mod inflict;
+mod report;
+mod run;
+mod schedule;
+mod stage;
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+/// Seeds that once found something: run first in the short form.
+const REGRESSIONS: &[u64] = &[];
+/// Further seeds of the short form, drawn anew each time.
+const SEEDS: u64 = 2;
+/// Seconds of load for each in the short form.
+const SECONDS: u64 = 25;
+
+/// A number from the environment.
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+}
+
+/// A panic in it is an error.
+fn in_a_thread(seed: u64, load: Duration) -> JoinHandle<anyhow::Result<report::Passed>> {
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(run::run(seed, load)))
+}
+
+fn seeds() -> Vec<u64> {
+    let count = setting("SHARDCACHE_TEST_SEEDS");
+    match setting("SHARDCACHE_TEST_SEED") {
+        Some(first) => (first..).take(count.unwrap_or(1) as usize).collect(),
+        None => {
+            // Short enough to be typed.
+            let drawn = (0..count.unwrap_or(SEEDS)).map(|_| u64::from(rand::random::<u32>()));
+            REGRESSIONS.iter().copied().filter(|_| count.is_none()).chain(drawn).collect()
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_key_stays_a_register_whatever_happens_and_everybody_is_served_again_soon_after() {
+    let seeds = seeds();
+    let load = Duration::from_secs(setting("SHARDCACHE_TEST_SECONDS").unwrap_or(SECONDS));
+    let parallel = setting("SHARDCACHE_TEST_PARALLEL").unwrap_or(1) as usize;
+    println!("seeds {seeds:?}\n{}", report::TITLES);
+    let runs = stream::iter(seeds).map(|seed| in_a_thread(seed, load)).buffer_unordered(parallel);
+    let ended = runs.map(|ended| {
+        match &ended {
+            Ok(Ok(passed)) => println!("{}", passed.row()),
+            Ok(Err(error)) => println!("FAILED: {error:#}"),
+            Err(error) => println!("FAILED: {error}"),
+        }
+        ended.ok().and_then(Result::ok)
+    });
+    let ended: Vec<_> = ended.collect().await;
+    let passed: Vec<_> = ended.iter().flatten().cloned().collect();
+    println!("{}", report::totals(&passed));
+    assert_eq!(passed.len(), ended.len(), "runs passed, of so many");
+}
