@@ -177,7 +177,7 @@ impl Fault {
 }
 
 /// Anything but a change of the ring.
-fn draw_fault(chance: &mut SmallRng) -> (Fault, Duration) {
+fn draw_fault(chance: &mut SmallRng) -> (Duration, Fault) {
     let who = match chance.random_range(0..100) {
         0..55 => Who::Node(chance.random_range(1..=NODES)),
         55..65 => Who::Gateway(chance.random_range(1..=GATEWAYS)),
@@ -194,7 +194,7 @@ fn draw_fault(chance: &mut SmallRng) -> (Fault, Duration) {
         45..85 => Fault::Cut(who, draw_network(who, chance)),
         _ => Fault::Isolate(who),
     };
-    (fault, fault.draw_length(chance))
+    (fault.draw_length(chance), fault)
 }
 
 /// Of a node's networks, every third time its own, where all others call it.
@@ -206,17 +206,17 @@ fn draw_network(who: Who, chance: &mut SmallRng) -> Network {
     }
 }
 
-fn draw_change(chance: &mut SmallRng) -> (Fault, Duration) {
+fn draw_change(chance: &mut SmallRng) -> (Duration, Fault) {
     let verbs = [Verb::Add, Verb::Add, Verb::Remove, Verb::Remove, Verb::Replace, Verb::Reweigh];
     let endings = [Ending::Left, Ending::Left, Ending::Killed, Ending::Resumed, Ending::Aborted];
     let verb = *verbs.choose(chance).expect("not empty");
     let ending = *endings.choose(chance).expect("not empty");
     let fault = Fault::Change { verb, pick: chance.random_range(0..1000), ending };
-    (fault, fault.draw_length(chance))
+    (fault.draw_length(chance), fault)
 }
 
 #[cfg(test)]
-mod tests {
+mod checks {
     use std::collections::BTreeSet;
 
     use super::*;

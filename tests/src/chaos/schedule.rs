@@ -45,14 +45,14 @@ pub fn fill<Fault, Target: PartialEq>(
     chance: &mut SmallRng,
     load: Duration,
     lanes: Lanes,
-    mut draw: impl FnMut(&mut SmallRng) -> (Fault, Duration),
+    mut draw: impl FnMut(&mut SmallRng) -> (Duration, Fault),
     target: impl Fn(&Fault) -> Target,
 ) -> Vec<Planned<Fault>> {
     let mut faults: Vec<Planned<Fault>> = Vec::new();
     let mut free_at = vec![Duration::ZERO; lanes.count];
     while let Some((lane, free)) = free_at.iter().copied().enumerate().min_by_key(|(_, free)| *free) {
         let at = free + lull(chance, lanes.lull_ms);
-        let (fault, lasting) = draw(chance);
+        let (lasting, fault) = draw(chance);
         let planned = Planned { at, lasting, fault };
         if at >= load {
             break;
@@ -85,7 +85,7 @@ mod tests {
     /// The number is the target.
     fn drawn(seed: u64) -> Vec<Planned<u32>> {
         let draw =
-            |chance: &mut SmallRng| (chance.random_range(0..5), Duration::from_millis(chance.random_range(0..6000)));
+            |chance: &mut SmallRng| (Duration::from_millis(chance.random_range(0..6000)), chance.random_range(0..5));
         let lanes = Lanes { count: 2, lull_ms: (100, 2000) };
         fill(&mut SmallRng::seed_from_u64(seed), LOAD, lanes, draw, |fault| *fault)
     }
