@@ -32,8 +32,8 @@ pub(crate) struct Stack {
     env: Vec<(String, String)>,
     ports: Vec<u16>,
     containers: BTreeMap<Who, String>,
-    /// Containers begin and end, and networks are joined and left, one at a time: an engine (20.10) that does several at once
-    /// sometimes miscounts who is on a network, and then never lets the network go.
+    /// The engine is asked for one thing at a time: one (20.10) that has several containers begin, end, join or leave a network
+    /// at once sometimes miscounts who is on it, and then never lets the network go.
     turn: Mutex<()>,
 }
 
@@ -189,6 +189,8 @@ impl Stack {
 
     /// A statement in the database: its rows, one per line, columns parted by tabs.
     pub(crate) async fn sql(&self, statement: &str) -> anyhow::Result<String> {
+        // A container that is frozen while a command is started in it cannot be thawed for a long time.
+        let _turn = self.turn.lock().await;
         let psql =
             ["psql", "-h", "127.0.0.1", "-U", "shardcache", "-d", "shardcache", "-qAt", "-F", "\t", "-c", statement];
         Ok(docker(&[&["exec", self.container(Who::Postgres)], &psql[..]].concat()).await?.stdout)
