@@ -22,6 +22,7 @@ use std::time::Duration;
 use tests::clients::{Clients, ClientsOptions, Recorded};
 use tests::door::Door;
 use tests::linearizable::check;
+use tokio::signal::unix::{SignalKind, signal};
 
 use claims::Claims;
 use fault::{Schedule, Who};
@@ -35,10 +36,21 @@ const OPERATIONS_MIN: u64 = 500;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    let mut ended = signal(SignalKind::terminate()).expect("a signal can be listened for");
+    let mut claims = Claims::default();
+    tokio::select! {
+        () = all_runs(&mut claims) => {}
+        // With the runs go the commands they wait for, so that nothing is started after the caller has cleaned up.
+        _ = ended.recv() => return ExitCode::FAILURE,
+    }
+    println!("{} passed, {} failed", claims.passed(), claims.failed());
+    if claims.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn all_runs(claims: &mut Claims) {
     let compose = std::env::var("SHARDCACHE_TEST_COMPOSE").unwrap_or_else(|_| "docker-compose".to_owned());
     let project = std::env::var("COMPOSE_PROJECT_NAME").unwrap_or_else(|_| "shardcache-chaos".to_owned());
     let load = Duration::from_secs(number("SHARDCACHE_TEST_SECONDS").unwrap_or(SECONDS));
-    let mut claims = Claims::default();
     for run in 0..number("SHARDCACHE_TEST_SEEDS").unwrap_or(1) {
         let first = number("SHARDCACHE_TEST_SEED").filter(|_| run == 0);
         let seed = first.unwrap_or_else(|| u64::from(rand::random::<u32>()));
@@ -48,7 +60,7 @@ async fn main() -> ExitCode {
             Ok(mut stack) => {
                 let started = stack.start().await;
                 if claims.holds(seed, "the stack starts", started.map(|()| String::new())) {
-                    one_run(&mut claims, seed, &stack, &schedule, load).await;
+                    one_run(claims, seed, &stack, &schedule, load).await;
                 }
                 let taken_down = stack.take_down().await;
                 claims.holds(seed, "the stack can be taken down", taken_down.map(|()| String::new()));
@@ -56,8 +68,6 @@ async fn main() -> ExitCode {
             Err(error) => drop(claims.holds(seed, "the stack can be laid out", Err(error))),
         }
     }
-    println!("{} passed, {} failed", claims.passed(), claims.failed());
-    if claims.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn one_run(claims: &mut Claims, seed: u64, stack: &Stack, schedule: &Schedule, load: Duration) {

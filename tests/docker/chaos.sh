@@ -58,13 +58,9 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
+tests/docker/images.sh "${compose[@]}"
 # Waited for, so that a signal is not kept waiting.
-step() {
-    "$@" &
-    child=$!
-    wait "$child"
-    child=""
-}
-
-step tests/docker/images.sh "${compose[@]}"
-step cargo run --quiet --locked --package tests --bin containers
+cargo run --quiet --locked --package tests --bin containers &
+child=$!
+wait "$child"
+child=""
