@@ -150,8 +150,9 @@ impl Stack {
 
     /// `docker VERB` of the container.
     pub(crate) async fn act(&self, verb: &str, who: Who) -> anyhow::Result<()> {
-        // A stop waits for the program, and others do not wait for that.
-        let _turn = if matches!(verb, "stop" | "restart") { None } else { Some(self.turn.lock().await) };
+        // A stop waits for the program, and others do not wait for that; nobody stays frozen until others have had their turn.
+        let waits = !matches!(verb, "stop" | "restart" | "unpause");
+        let _turn = if waits { Some(self.turn.lock().await) } else { None };
         docker(&[verb, self.container(who)]).await.map(drop)
     }
 
