@@ -7,6 +7,10 @@ use service::settings::ClusterToken;
 
 use crate::drain::Drain;
 
+/// One of how many reads is audited unless told otherwise: rare enough to cost nothing, often enough to find a wrong entry of
+/// a hot key within a minute.
+pub const DEFAULT_AUDIT_EVERY: u64 = 10_000;
+
 /// The settings of a node, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -32,6 +36,8 @@ pub struct Config {
     pub drain: Drain,
     /// How long a stop waits for requests in progress, and before that for a handoff.
     pub drain_timeout: Duration,
+    /// One of so many reads is audited; 0: none.
+    pub audit_every: u64,
     /// The bearer token of the cluster, if it has one.
     pub cluster_token: Option<ClusterToken>,
     /// The largest value, in bytes.
@@ -53,6 +59,7 @@ impl Config {
             lease_ttl: Duration::from_secs(3),
             drain: Drain::default(),
             drain_timeout: Duration::from_secs(10),
+            audit_every: DEFAULT_AUDIT_EVERY,
             cluster_token: None,
             max_value_bytes: 1 << 20,
         }

@@ -20,8 +20,8 @@ use crate::write_path::{WriteRefused, WriteRequest};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-struct Fixture {
-    node: Arc<Node>,
+pub(crate) struct Fixture {
+    pub(crate) node: Arc<Node>,
     stop: CancellationToken,
     _dir: tempfile::TempDir,
 }
@@ -37,7 +37,7 @@ pub(crate) fn id(name: &str) -> NodeId {
 }
 
 /// A claimed node "n1" that owns every slot, with its renewals running and nothing else: no poll, no heartbeat.
-async fn fixture() -> Fixture {
+pub(crate) async fn fixture() -> Fixture {
     let dir = tempfile::tempdir().expect("temp dir");
     let url: DatabaseUrl = format!("sqlite://{}/db", dir.path().display()).parse().expect("url");
     let origin = Origin::open(&url, OpenOptions::default()).expect("open");
@@ -296,7 +296,7 @@ async fn without_a_lease_reads_go_to_the_origin() {
 }
 
 /// A change that moves the test user's slot to a second, registered node.
-async fn begin_change(node: &Node) -> ChangeId {
+pub(crate) async fn begin_change(node: &Node) -> ChangeId {
     let claimed = node.origin.claim_node(&id("n2"), "127.0.0.1:2", Weight::default(), LEASE).await.expect("claim");
     assert!(matches!(claimed, origin::ClaimOutcome::Claimed { .. }));
     let member = |name: &str| Member { id: id(name), weight: Weight::default() };

@@ -60,6 +60,11 @@ impl Stripe {
         self.guard
     }
 
+    /// As a write does: no load in progress may store what it finds.
+    pub(crate) fn raise_guard(&mut self) {
+        self.guard.raise();
+    }
+
     pub(crate) fn writer_active(&self, name: &EntryName) -> bool {
         self.keys.get(name).is_some_and(|key| key.writer_active)
     }

@@ -24,6 +24,7 @@ struct Tagged {
 struct Held {
     content: Content,
     lifetime: Duration,
+    stored_at: Moment,
     expires_at: Moment,
     /// Hits since it was stored: the order in which entries are handed to another node.
     hits: AtomicU32,
@@ -115,12 +116,19 @@ impl L1 {
         Some(Expiring { content: entry.held.content.clone(), expires_at: entry.held.expires_at })
     }
 
+    /// When the entry was put in, if its tag is `reign`; no hit.
+    pub(crate) fn stored_at(&self, name: &EntryName, reign: Reign) -> Option<Moment> {
+        let entry = self.entries.get(name).filter(|entry| entry.tag == reign)?;
+        Some(entry.held.stored_at)
+    }
+
     /// Stores what a load or write of `reign` found, for at most `at_most`; inside the key's critical section only.
     pub(crate) fn put(&self, name: EntryName, tag: Reign, content: Content, at_most: Option<Duration>) {
         let ttl = if content.is_some() { self.ttl } else { self.negative_ttl };
         let lifetime = at_most.map_or(jittered(ttl), |at_most| jittered(ttl).min(at_most));
-        let expires_at = Moment::now().plus(lifetime);
-        let held = Arc::new(Held { content, lifetime, expires_at, hits: AtomicU32::new(0) });
+        let stored_at = Moment::now();
+        let expires_at = stored_at.plus(lifetime);
+        let held = Arc::new(Held { content, lifetime, stored_at, expires_at, hits: AtomicU32::new(0) });
         self.entries.insert(name, Tagged { tag, held });
     }
 

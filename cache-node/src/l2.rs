@@ -106,11 +106,20 @@ impl L2 {
         Some(match answer {
             None => Lookup::Leased(lease),
             Some(held) if held.starts_with(LEASE_PREFIX) => Lookup::LeasedByAnother,
-            Some(stored) => match envelope::decode(stored, wall_ms()) {
+            Some(stored) => match envelope::decode(&lease.redis_key, stored, wall_ms()) {
                 Some((content, left)) => Lookup::Found(content, left),
                 None => Lookup::LeasedByAnother,
             },
         })
+    }
+
+    /// What the key holds, for an audit: takes no lease and leaves the lifetime as it is. `None` for everything but a content.
+    pub(crate) async fn peek(&self, space: &str, name: &EntryName) -> Option<Content> {
+        let (server, session) = self.find(space)?;
+        let redis_key = name.l2_key(space);
+        // As GET, but a command that writes, which a server that has become a replica refuses: as one it may have lost values.
+        let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GETEX").arg(&redis_key)).await.ok()?;
+        envelope::decode(&redis_key, answer?, wall_ms()).map(|(content, _)| content)
     }
 
     /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.
@@ -133,7 +142,7 @@ impl L2 {
     /// R8: fills the key if our lease still stands. May land at any later time, or never.
     pub(crate) async fn redeem(&self, lease: L2Lease, content: &Content) {
         let ttl = jittered(if content.is_some() { self.ttl } else { self.negative_ttl });
-        let stored = envelope::encode(content, wall_ms() + ttl.as_millis() as u64);
+        let stored = envelope::encode(&lease.redis_key, content, wall_ms() + ttl.as_millis() as u64);
         let mut command = redis::cmd("EVAL");
         command.arg(REDEEM).arg(1).arg(&lease.redis_key).arg(&lease.nonce).arg(stored).arg(ttl.as_millis() as u64);
         // A failure leaves the lease in place, which expires by itself.

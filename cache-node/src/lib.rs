@@ -2,6 +2,7 @@
 //!
 //! [`start`] runs one node; several may run in one process.
 
+mod audit;
 mod clock;
 mod config;
 mod drain;
@@ -25,6 +26,6 @@ mod sealing;
 mod slots;
 mod write_path;
 
-pub use config::{Config, RedisUrl, RedisUrlInvalid};
+pub use config::{Config, DEFAULT_AUDIT_EVERY, RedisUrl, RedisUrlInvalid};
 pub use drain::Drain;
 pub use running::start;

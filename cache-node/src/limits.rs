@@ -13,6 +13,10 @@ pub(crate) const WRITERS_WAITING_MAX: usize = 512;
 pub(crate) const READ_RESTARTS: usize = 3;
 /// How long a lease in L2 lasts: longer than any load, short enough that a dead leader does not matter.
 pub(crate) const L2_LEASE: Duration = Duration::from_secs(5);
+/// How many audits may be in progress: a few of the connections to the database, however often a small `--audit-every` samples.
+pub(crate) const AUDITS_IN_PROGRESS_MAX: usize = 4;
+/// How long an audit waits for the origin: a healthy one answers in milliseconds, and a slow one has other work.
+pub(crate) const AUDIT_ORIGIN: Duration = Duration::from_secs(1);
 /// How long one L2 command may take: a healthy server answers in under 1 ms.
 pub(crate) const L2_COMMAND: Duration = Duration::from_millis(100);
 /// How long connecting to an L2 server and learning its identity may take.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use cache_node::{Config, Drain, RedisUrl};
+use cache_node::{Config, DEFAULT_AUDIT_EVERY, Drain, RedisUrl};
 use clap::{Parser, Subcommand, ValueEnum};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use placement::{NodeId, Weight};
@@ -75,6 +75,9 @@ struct Settings {
     /// How long a stop waits for requests in progress, and before that for a handoff.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
+    /// Hold one of so many answers from L1 or L2 against the database; 0: none.
+    #[arg(long, env = "SHARDCACHE_AUDIT_EVERY", default_value_t = DEFAULT_AUDIT_EVERY, hide_env_values = true)]
+    audit_every: u64,
     /// Bearer token that gateways and the migrator must send.
     #[arg(long, env = "SHARDCACHE_CLUSTER_TOKEN", hide_env_values = true)]
     cluster_token: Option<ClusterToken>,
@@ -129,6 +132,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         lease_ttl: settings.lease_ttl.get(),
         drain: drain(settings.drain, &stop),
         drain_timeout: settings.drain_timeout.get(),
+        audit_every: settings.audit_every,
         cluster_token: settings.cluster_token,
         max_value_bytes: settings.max_value_bytes.bytes(),
     };

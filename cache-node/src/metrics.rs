@@ -9,10 +9,13 @@ use service::request_metrics::RequestMetrics;
 
 use placement::freshness::Bypass;
 
+use crate::audit::metrics::AuditMetrics;
+
 /// All series of one node.
 pub(crate) struct Metrics {
     pub(crate) registry: Registry,
     pub(crate) requests: RequestMetrics,
+    pub(crate) audit: AuditMetrics,
     pub(crate) reads: Family<TierLabels, Counter>,
     pub(crate) bypasses: Family<BypassLabels, Counter>,
     pub(crate) origin_reads: Counter,
@@ -100,6 +103,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("shardcache_node");
         let mut metrics = Self {
             requests: RequestMetrics::register(&mut registry),
+            audit: AuditMetrics::register(&mut registry),
             registry,
             reads: Family::default(),
             bypasses: Family::default(),
@@ -130,7 +134,11 @@ impl Metrics {
         let mut registry = std::mem::take(&mut self.registry);
         registry.register("reads", "Reads by the tier that answered", self.reads.clone());
         registry.register("bypasses", "Reads that passed the caches by, by reason", self.bypasses.clone());
-        registry.register("origin_reads", "Read statements sent to the database", self.origin_reads.clone());
+        registry.register(
+            "origin_reads",
+            "Read statements sent to the database, those of audits aside",
+            self.origin_reads.clone(),
+        );
         registry.register("writes", "Registered writes by outcome", self.writes.clone());
         registry.register("wrong_owner", "Requests answered 421", self.wrong_owner.clone());
         registry.register("renewed_slots", "Slots that got a new tenure by RENEW", self.renewed_slots.clone());

@@ -13,6 +13,7 @@ use placement::{Epoch, Incarnation, Slot};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use crate::audit::Auditor;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::entry_name::EntryName;
@@ -39,8 +40,9 @@ pub(crate) struct Node {
     pub(crate) lease: Lease,
     pub(crate) renewals: Renewals,
     pub(crate) handoff: Handoff,
+    pub(crate) auditor: Auditor,
     pub(crate) metrics: Arc<Metrics>,
-    /// Loads and registered writes: a stop waits for them (protocol X4).
+    /// Loads, registered writes and audits: a stop waits for them (protocol X4).
     pub(crate) work: TaskTracker,
     pub(crate) in_progress: Semaphore,
     /// Wakes the heartbeat when a statement said that this incarnation is no longer the node's.
@@ -104,6 +106,7 @@ impl Node {
             lease: Lease::default(),
             renewals: Renewals::default(),
             handoff: Handoff::default(),
+            auditor: Auditor::new(config.audit_every),
             metrics,
             work: TaskTracker::new(),
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),

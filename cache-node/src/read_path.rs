@@ -23,6 +23,7 @@ pub(crate) type LoadEnd = Result<Loaded, OriginError>;
 pub(crate) struct Loaded {
     pub(crate) content: Content,
     pub(crate) source: Source,
+    pub(crate) start: LoadStart,
 }
 
 /// How the tiers answered a read.
@@ -45,6 +46,8 @@ pub(crate) struct Read {
     pub(crate) source: Source,
     /// Whether another request's load gave the answer.
     pub(crate) collapsed: bool,
+    /// Guard and reign when the answer was found; `None` where no critical section has seen them.
+    pub(crate) noted: Option<LoadStart>,
 }
 
 /// Why a read has no answer.
@@ -58,7 +61,7 @@ pub(crate) enum ReadRefused {
 
 impl Read {
     fn of(content: Content, source: Source) -> Self {
-        Self { content, source, collapsed: false }
+        Self { content, source, collapsed: false, noted: None }
     }
 }
 
@@ -72,9 +75,20 @@ enum Step {
 impl Node {
     /// Reads one entry as the owner of its slot.
     pub(crate) async fn read(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
-        if let Some(content) = self.l1_hit(name) {
+        let sampled = self.auditor.samples_this_read();
+        // U1: a sampled hit goes through G1's critical section, for the guard that belongs to it.
+        if !sampled && let Some(content) = self.l1_hit(name) {
             return Ok(Read::of(content, Source::L1));
         }
+        let read = self.read_under_guard(name).await?;
+        if sampled {
+            self.audit(name, &read);
+        }
+        Ok(read)
+    }
+
+    /// G1 to G6.
+    pub(crate) async fn read_under_guard(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
         for _ in 0..limits::READ_RESTARTS {
             match self.begin_read(name)? {
                 Step::Done(read) => return Ok(read),
@@ -82,7 +96,9 @@ impl Node {
                 Step::Wait { mut end, collapsed } => {
                     let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
                     match ended {
-                        Some(Ok(Loaded { content, source })) => return Ok(Read { content, source, collapsed }),
+                        Some(Ok(Loaded { content, source, start })) => {
+                            return Ok(Read { content, source, collapsed, noted: Some(start) });
+                        }
                         Some(Err(error)) => return Err(ReadRefused::Origin(error)),
                         // The load was dropped without an end (X3): start again at G1.
                         None => {}
@@ -119,7 +135,10 @@ impl Node {
         match read_step(view, tag, stripe.load_start(name)) {
             ReadStep::NotOwner => Err(ReadRefused::NotOwner(self.status.epoch())),
             ReadStep::Direct(bypass) => Ok(Step::Direct(bypass)),
-            ReadStep::Hit => Ok(Step::Done(Read::of(entry.flatten(), Source::L1))),
+            ReadStep::Hit => {
+                let noted = Some(view.now);
+                Ok(Step::Done(Read { noted, ..Read::of(entry.flatten(), Source::L1) }))
+            }
             ReadStep::Join => match stripe.join_load(name) {
                 Some(end) => Ok(Step::Wait { end, collapsed: true }),
                 None => Ok(Step::Direct(Bypass::Unsettled)),
@@ -154,7 +173,7 @@ impl LoadTask {
         let l2_asked = looked_up.is_some();
         let lease = match looked_up {
             Some(Lookup::Found(content, left)) => {
-                self.finish(Loaded { content, source: Source::L2 }, None, Some(left));
+                self.finish(Loaded { content, source: Source::L2, start: self.start }, None, Some(left));
                 return;
             }
             Some(Lookup::Leased(lease)) => Some(lease),
@@ -169,7 +188,7 @@ impl LoadTask {
             }
         };
         let source = Source::Origin { l2_asked, l2_stored: lease.is_some() };
-        let loaded = Loaded { content: entry.map(Arc::new), source };
+        let loaded = Loaded { content: entry.map(Arc::new), source, start: self.start };
         let content = loaded.content.clone();
         if let Some(lease) = self.finish(loaded, lease, None) {
             self.node.l2.redeem(lease, &content).await;
@@ -220,6 +239,7 @@ pub(crate) fn begin_load_for_test(node: &Arc<Node>, name: &EntryName) -> LoadByH
 impl LoadByHand {
     pub(crate) fn finish_for_test(self, content: Content) {
         let source = Source::Origin { l2_asked: false, l2_stored: false };
-        self.0.finish(Loaded { content, source }, None, None);
+        let start = self.0.start;
+        self.0.finish(Loaded { content, source, start }, None, None);
     }
 }

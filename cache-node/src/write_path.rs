@@ -76,6 +76,13 @@ impl Node {
         }
     }
 
+    /// U3: what a write does to the caches before its statement, and no statement: the L1 entry out, the guard up, L2 voided
+    /// or left behind. For a task that no client can drop (X1).
+    pub(crate) async fn drop_cached(self: &Arc<Self>, name: &EntryName) -> Result<(), WriteRefused> {
+        let registered = self.register(name).await?;
+        registered.prepare(Instant::now() + limits::WRITE_PREPARE).await.map(drop)
+    }
+
     fn try_register(self: &Arc<Self>, name: &EntryName) -> Result<Attempt, WriteRefused> {
         let mut stripe = self.keys.lock(name);
         let mut slot = self.slots.lock(name.slot);

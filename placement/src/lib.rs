@@ -2,6 +2,7 @@
 //!
 //! Pure: no I/O, no clock, no chance; whatever a decision depends on comes in as an argument.
 
+pub mod audit;
 pub mod change;
 pub mod entry_key;
 pub mod epoch;

@@ -187,6 +187,7 @@ async fn start_node(
     let advertise = listener.local_addr()?.to_string();
     let node = cache_node::Config {
         redis_urls: config.redis_url.clone(),
+        audit_every: config.audit_every,
         cluster_token: config.cluster_token.clone(),
         ..cache_node::Config::with_defaults(id.clone(), advertise)
     };

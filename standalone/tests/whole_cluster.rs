@@ -21,6 +21,7 @@ fn config(data_dir: &Path, nodes: u16, listen: SocketAddr) -> Config {
         database_url: None,
         redis_url: Vec::new(),
         takeover_grace: "10s".parse().expect("a time"),
+        audit_every: 1,
         cluster_token: Some("a-token".parse().expect("a token")),
         log_format: None,
     }

@@ -2,6 +2,7 @@
 //!
 //! One rule stands behind nearly all of it: whatever happens, no read gives an older value than one acknowledged before.
 
+mod audit;
 mod hang_ups;
 mod linearizable;
 mod loads;

@@ -17,7 +17,7 @@ const TAKE_OVER_N1: &str = "BEGIN; \
     UPDATE slots SET owner = 'n2', tenure = nextval('tenure_seq'), gained = nextval('tenure_seq') WHERE owner = 'n1'; \
     COMMIT";
 
-async fn lease_is_over(cluster: &mut Cluster, node: &str) {
+pub(crate) async fn lease_is_over(cluster: &mut Cluster, node: &str) {
     let sql = format!("SELECT lease_until < clock_timestamp() FROM nodes WHERE id = '{node}'");
     eventually("the lease is over", HEALED, async || postgres(cluster).sql(&sql).await.is_ok_and(|over| over == "t"))
         .await;

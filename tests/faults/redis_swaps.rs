@@ -52,7 +52,7 @@ async fn of_two_redis_servers_one_dying_costs_only_its_own_slots() {
     eventually_l2_hit(&first, "k", "two", HEALED).await;
 }
 
-async fn replicate(replica: &RedisServer, of: &RedisServer) {
+pub(crate) async fn replicate(replica: &RedisServer, of: &RedisServer) {
     let settings = [["repl-diskless-sync-delay", "0"], ["repl-diskless-sync", "yes"]];
     for [name, value] in settings {
         of.cli(&["CONFIG", "SET", name, value]).await.expect("set");

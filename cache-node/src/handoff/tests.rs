@@ -300,3 +300,22 @@ async fn a_load_that_ends_during_the_copy_is_handed_on_too() {
     pair.flipped(change).await;
     assert_eq!(value(&pair.receiver, "k").await, (text("v"), Source::L1));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_an_audit_finds_wrong_does_not_reach_the_receiver_though_it_was_copied() {
+    let pair = pair(|_| ()).await;
+    let owner = &pair.owner;
+    owner.write(put("k", "right")).await.expect("write");
+    owner.write(put("other", "wrong")).await.expect("write");
+    let wrong = owner.read(&name("other")).await.expect("read").content;
+    owner.l1.put(name("k"), owner.slots.lock(name("k").slot).hold.reign(), wrong, None);
+    let change = pair.begin(1).await;
+    pair.caught_up(change).await;
+    let read = owner.read_under_guard(&name("k")).await.expect("read");
+    owner.audit(&name("k"), &read);
+    owner.work.close();
+    owner.work.wait().await;
+    assert_eq!(owner.metrics.audit.dropped.get(), 1);
+    pair.flipped(change).await;
+    assert_eq!(value(&pair.receiver, "k").await, (text("right"), COLD));
+}

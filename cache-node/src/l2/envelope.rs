@@ -1,8 +1,10 @@
 //! How an entry, or a known absence, is stored in Redis.
 //!
-//! `SC`, format version 1, kind (`v` value, `a` absent), then, checked by an XXH3-64 of all that follows it:
-//! expiry (ms since 1970, u64), version (i64), lengths of content type and cache control (u16; 0xffff: none), both, value.
-//! Numbers are big-endian.
+//! `SC`, format version 2, kind (`v` value, `a` absent), then, checked by an XXH3-64 of all that follows it, seeded by the
+//! Redis key: expiry (ms since 1970, u64), version (i64), lengths of content type and cache control (u16; 0xffff: none),
+//! both, value. Numbers are big-endian.
+//!
+//! For the seed, what was stored under another key is refused, be it copied by hand or the late reply to another command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +12,18 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes};
 use origin::StoredEntry;
 use wire::entries::Version;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::l1::Content;
 
-const VALUE: [u8; 4] = *b"SC\x01v";
-const ABSENT: [u8; 4] = *b"SC\x01a";
+const VALUE: [u8; 4] = *b"SC\x02v";
+const ABSENT: [u8; 4] = *b"SC\x02a";
 const HEAD: usize = 4 + 8;
 const FIXED: usize = 8 + 8 + 2 + 2;
 const NO_TEXT: u16 = u16::MAX;
 
-/// The stored form; `expires_ms` is when the entry ends everywhere, whatever tier copies it.
-pub(super) fn encode(content: &Content, expires_ms: u64) -> Vec<u8> {
+/// The form stored under `redis_key`; `expires_ms` is when the entry ends everywhere, whatever tier copies it.
+pub(super) fn encode(redis_key: &str, content: &Content, expires_ms: u64) -> Vec<u8> {
     let mut checked = Vec::with_capacity(FIXED + content.as_ref().map_or(0, |entry| entry.value.len() + 64));
     checked.put_u64(expires_ms);
     let kind = match content {
@@ -44,20 +46,21 @@ pub(super) fn encode(content: &Content, expires_ms: u64) -> Vec<u8> {
     };
     let mut stored = Vec::with_capacity(HEAD + checked.len());
     stored.put_slice(&kind);
-    stored.put_u64(xxh3_64(&checked));
+    stored.put_u64(checksum(redis_key, &checked));
     stored.put_slice(&checked);
     stored
 }
 
-/// The content and how long it may still live; `None` for what we did not write, or wrote and was damaged, or is over.
-pub(super) fn decode(stored: Vec<u8>, now_ms: u64) -> Option<(Content, Duration)> {
+/// The content and how long it may still live; `None` for what we did not write under this key, or wrote and was damaged, or
+/// is over.
+pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(Content, Duration)> {
     if stored.len() < HEAD + FIXED {
         return None;
     }
     let mut stored = Bytes::from(stored);
     let kind = stored.split_to(4);
-    let checksum = stored.get_u64();
-    if xxh3_64(&stored) != checksum {
+    let stated = stored.get_u64();
+    if checksum(redis_key, &stored) != stated {
         return None;
     }
     let left = stored.get_u64().checked_sub(now_ms).filter(|&left| left > 0)?;
@@ -75,6 +78,10 @@ pub(super) fn decode(stored: Vec<u8>, now_ms: u64) -> Option<(Content, Duration)
         return None;
     };
     Some((content, Duration::from_millis(left)))
+}
+
+fn checksum(redis_key: &str, checked: &[u8]) -> u64 {
+    xxh3_64_with_seed(checked, xxh3_64(redis_key.as_bytes()))
 }
 
 fn text(stored: &mut Bytes, len: u16) -> Option<String> {
@@ -101,24 +108,40 @@ mod tests {
     #[test]
     fn values_and_absences_come_back_with_the_time_they_have_left() {
         for content in [entry(None), entry(Some("private")), entry(Some("")), None] {
-            assert_eq!(decode(encode(&content, 1500), 1000), Some((content, Duration::from_millis(500))));
+            assert_eq!(decode("k", encode("k", &content, 1500), 1000), Some((content, Duration::from_millis(500))));
         }
     }
 
     #[test]
     fn what_is_over_is_not_served() {
-        assert_eq!(decode(encode(&entry(None), 1000), 1000), None);
+        assert_eq!(decode("k", encode("k", &entry(None), 1000), 1000), None);
+    }
+
+    #[test]
+    fn what_was_stored_under_another_key_is_refused() {
+        for content in [entry(Some("private")), None] {
+            assert_eq!(decode("space:1:u/k2", encode("space:1:u/k1", &content, 1500), 1000), None);
+        }
+    }
+
+    #[test]
+    fn the_format_without_the_key_is_refused() {
+        let stored = encode("k", &entry(None), 1500);
+        let mut older = b"SC\x01v".to_vec();
+        older.put_u64(xxh3_64(&stored[HEAD..]));
+        older.put_slice(&stored[HEAD..]);
+        assert_eq!(decode("k", older, 1000), None);
     }
 
     #[test]
     fn any_flipped_or_missing_byte_is_refused() {
-        let stored = encode(&entry(Some("private")), 1500);
+        let stored = encode("k", &entry(Some("private")), 1500);
         for at in 0..stored.len() {
             let mut damaged = stored.clone();
             damaged[at] ^= 1;
             // The kind byte is outside the checksum; every other value of it is unknown.
-            assert_eq!(decode(damaged, 1000), None, "byte {at}");
-            assert_eq!(decode(stored[..at].to_vec(), 1000), None, "cut at {at}");
+            assert_eq!(decode("k", damaged, 1000), None, "byte {at}");
+            assert_eq!(decode("k", stored[..at].to_vec(), 1000), None, "cut at {at}");
         }
     }
 }
