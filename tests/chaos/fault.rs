@@ -50,11 +50,13 @@ pub(crate) enum RedisFault {
     Flush,
     /// SIGSTOP.
     Pause,
-    /// The primary becomes a replica of the other server, which has stopped following it, and then a primary again, with the
-    /// other's old entries.
+    /// The other server is brought in step with the primary, and grows old from here on.
+    Copy,
+    /// The primary becomes a replica of the other server, and then a primary again, with the other's old entries.
     Demote,
-    /// The other server is promoted and the links lead to it; connections to the old primary are closed, or not. For good.
-    FailOver { close: bool },
+    /// The links lead to the other server, brought in step before or old as it is, for good; connections to the old primary
+    /// are closed, or not.
+    FailOver { in_step: bool, close: bool },
     /// Out of memory: every write is refused.
     Fill,
     /// Every connection is closed by the server.
@@ -129,8 +131,8 @@ impl Fault {
             0..25 => Self::Process(Who::Node(chance.random_range(0..NODES)), process_fault(chance)),
             25..30 => Self::Process(Who::Gateway(chance.random_range(0..GATEWAYS)), process_fault(chance)),
             30..37 => Self::Process(Who::Controller(chance.random_range(0..CONTROLLERS)), process_fault(chance)),
-            37..68 => Self::Link(link(chance), link_fault(chance)),
-            68..85 => Self::Redis(redis_fault(chance)),
+            37..65 => Self::Link(link(chance), link_fault(chance)),
+            65..85 => Self::Redis(redis_fault(chance)),
             _ => Self::Postgres(postgres_fault(chance)),
         }
     }
@@ -170,8 +172,10 @@ impl Fault {
             Self::Process(_, ProcessFault::Pause) => between(200, lease + 2000),
             Self::Process(_, ProcessFault::Stop { .. }) => between(1500, 5000),
             Self::Link(..) => between(200, lease + 2000),
-            Self::Redis(RedisFault::Flush | RedisFault::KillClients | RedisFault::FailOver { .. }) => Duration::ZERO,
-            Self::Redis(_) => between(100, 3500),
+            Self::Redis(RedisFault::Demote | RedisFault::Restart | RedisFault::Pause | RedisFault::Fill) => {
+                between(100, 3500)
+            }
+            Self::Redis(_) => Duration::ZERO,
             Self::Postgres(PostgresFault::Terminate) => Duration::ZERO,
             Self::Postgres(PostgresFault::Pause) => between(500, lease + 1500),
             Self::Postgres(PostgresFault::Restart | PostgresFault::Crash) => between(0, 1500),
@@ -198,6 +202,7 @@ impl Fault {
             Self::Redis(RedisFault::Restart) => "redis restart",
             Self::Redis(RedisFault::Flush) => "redis flush",
             Self::Redis(RedisFault::Pause) => "redis pause",
+            Self::Redis(RedisFault::Copy) => "redis copy",
             Self::Redis(RedisFault::Demote) => "redis demote",
             Self::Redis(RedisFault::FailOver { .. }) => "redis failover",
             Self::Redis(RedisFault::Fill) => "redis full",
@@ -261,13 +266,15 @@ fn link_fault(chance: &mut SmallRng) -> fault_proxy::Fault {
 }
 
 fn redis_fault(chance: &mut SmallRng) -> RedisFault {
-    match chance.random_range(0..7) {
+    match chance.random_range(0..12) {
         0 => RedisFault::Restart,
         1 => RedisFault::Flush,
         2 => RedisFault::Pause,
-        3 => RedisFault::Demote,
-        4 => RedisFault::FailOver { close: chance.random() },
-        5 => RedisFault::Fill,
+        // Old entries come by copies, and are seen by what follows them.
+        3..6 => RedisFault::Copy,
+        6..8 => RedisFault::Demote,
+        8..10 => RedisFault::FailOver { in_step: chance.random(), close: chance.random() },
+        10 => RedisFault::Fill,
         _ => RedisFault::KillClients,
     }
 }

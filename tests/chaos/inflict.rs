@@ -78,7 +78,13 @@ impl Stage {
             RedisFault::KillClients => {
                 primary.cli(&["CLIENT", "KILL", "TYPE", "normal"]).await?;
             }
-            RedisFault::FailOver { close } => self.fail_over(close).await?,
+            RedisFault::Copy => self.copy_redis().await?,
+            RedisFault::FailOver { in_step, close } => {
+                if in_step {
+                    self.copy_redis().await?;
+                }
+                self.fail_over(close).await?;
+            }
         }
         Ok(())
     }
@@ -89,15 +95,14 @@ impl Stage {
             RedisFault::Pause => self.redis_pair().0.resume()?,
             RedisFault::Demote => follow(self.redis_pair().0, None).await?,
             RedisFault::Fill => said_ok(&self.redis_pair().0.cli(&["CONFIG", "SET", "maxmemory", "0"]).await?)?,
-            RedisFault::Flush | RedisFault::KillClients | RedisFault::FailOver { .. } => {}
+            RedisFault::Flush | RedisFault::KillClients | RedisFault::Copy | RedisFault::FailOver { .. } => {}
         }
-        self.copy_redis().await
+        Ok(())
     }
 
-    /// The other server, in step, takes the primary's place. Connections to the old one that are not closed stay: nodes may
+    /// The other server takes the primary's place. Connections to the old one that are not closed stay: nodes may
     /// see two primaries for a while.
     async fn fail_over(&mut self, close: bool) -> anyhow::Result<()> {
-        self.copy_redis().await?;
         self.primary = 1 - self.primary;
         let (primary, old) = self.redis_pair();
         for (link, proxy) in self.cluster.links.all() {

@@ -61,7 +61,7 @@ mod checks {
     #[test]
     fn every_kind_of_fault_occurs() {
         let kinds: BTreeSet<_> = all().map(|planned| planned.fault.kind()).collect();
-        assert_eq!(kinds.len(), 23, "{kinds:?}");
+        assert_eq!(kinds.len(), 24, "{kinds:?}");
     }
 
     #[test]

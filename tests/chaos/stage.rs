@@ -70,7 +70,6 @@ impl Stage {
             let controller = stage.start_controller(number);
             stage.controllers.push(controller);
         }
-        stage.copy_redis().await?;
         Ok(stage)
     }
 
