@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use futures_util::future::{join_all, try_join_all};
 use tests::chaos::schedule::Planned;
+use tests::poll::until;
 use tokio::time::sleep;
 
 use crate::change::Change;
@@ -14,6 +16,8 @@ use crate::engine::{Ended, docker};
 use crate::fault::{Fault, Target, Who};
 use crate::stack::Stack;
 
+/// How long Redis may take until it can be flushed.
+const FLUSH_BOUND: Duration = Duration::from_secs(10);
 /// How late a fault may begin.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
@@ -114,13 +118,18 @@ async fn begin(stack: &Stack, fault: Fault) -> anyhow::Result<()> {
         Fault::Isolate(who) => {
             try_join_all(who.networks().into_iter().map(|network| stack.disconnect(who, network))).await.map(drop)
         }
-        Fault::Flush => {
-            // Valkey or Redis.
-            let flush = "valkey-cli flushall || redis-cli flushall";
-            docker(&["exec", stack.container(Who::Redis), "sh", "-c", flush]).await.map(drop)
-        }
+        Fault::Flush => flush(stack).await,
         Fault::Change { .. } => Ok(()),
     }
+}
+
+/// Of Valkey or Redis, which may have started a moment ago.
+async fn flush(stack: &Stack) -> anyhow::Result<()> {
+    let command = "valkey-cli flushall || redis-cli flushall";
+    let flushed = until(FLUSH_BOUND, async || {
+        docker(&["exec", stack.container(Who::Redis), "sh", "-c", command]).await.is_ok().then_some(())
+    });
+    flushed.await.context("no flush in time")
 }
 
 async fn end(stack: &Stack, fault: Fault) -> anyhow::Result<()> {
