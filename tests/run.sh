@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check of the repository, on a fresh Debian or Ubuntu: format, lints, build, all tests, a smoke of checked load,
-# and the compose stack where a container engine answers.
+# and the compose stack, also under chaos, where a container engine answers.
 #
 # Usage: tests/run.sh       (as root or with sudo; Rust is needed, everything else is installed with apt)
 # Prints a header and the time of each step, the failures again at the end, and closes with "N passed, N failed", summed
@@ -201,10 +201,14 @@ fi
 
 check "format" cargo fmt --all --check
 check "lints" cargo clippy --workspace --all-targets --locked -- -D warnings
+check "lints of the old bugs" cargo clippy -p cache-node --all-targets --features old-bugs --locked -- -D warnings
 check "build" cargo build --workspace --bins --locked
+check "build of the old bugs" cargo build --workspace --bin cache-node-old-bugs --features cache-node/old-bugs --locked
 suites "tests" cargo test --workspace --locked --no-fail-fast
 check "smoke of checked load" bench/smoke.sh
 suites "interface and document" tests/api/schemathesis.sh
 suites "compose stack" tests/docker/compose.sh
+# After it: the images are here.
+suites "chaos across hosts" tests/docker/chaos.sh
 
 finish

@@ -21,6 +21,7 @@ mod lease;
 mod limits;
 mod metrics;
 mod node;
+mod old_bugs;
 mod ownership;
 mod read_path;
 mod renewals;
@@ -31,4 +32,6 @@ mod write_path;
 
 pub use config::{Config, DEFAULT_AUDIT_EVERY, RedisUrl, RedisUrlInvalid};
 pub use drain::Drain;
+#[cfg(feature = "old-bugs")]
+pub use old_bugs::{OldBug, bring_back};
 pub use running::start;

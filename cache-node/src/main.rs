@@ -87,6 +87,10 @@ struct Settings {
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
+    /// Test only: the old bug to bring back.
+    #[cfg(feature = "old-bugs")]
+    #[arg(long, env = "SHARDCACHE_OLD_BUG", hide_env_values = true)]
+    old_bug: Option<cache_node::OldBug>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -95,7 +99,7 @@ enum DrainSetting {
     Handoff,
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let args: Args = service::settings::parse_args();
     if let Some(Command::Healthcheck { listen }) = args.command {
         return service::healthcheck::run(listen);
@@ -105,6 +109,10 @@ fn main() -> ExitCode {
 }
 
 async fn run(settings: Settings) -> anyhow::Result<()> {
+    #[cfg(feature = "old-bugs")]
+    if let Some(bug) = settings.old_bug {
+        cache_node::bring_back(bug);
+    }
     let stop = service::stop::on_signals();
     let listener = service::listen::bind(settings.listen).await?;
     let advertise = match settings.advertise {

@@ -14,6 +14,7 @@ use crate::l1::Content;
 use crate::l2::{L2Lease, Lookup};
 use crate::limits;
 use crate::node::Node;
+use crate::old_bugs::{OldBug, is_back};
 
 /// How a load ended, for the one who began it and all who joined.
 pub(crate) type LoadEnd = Result<Loaded, OriginError>;
@@ -132,7 +133,9 @@ impl Node {
         let view = self.view(name, &stripe, &slot);
         let entry = self.l1.get(name, view.now.reign);
         let tag = entry.as_ref().map(|_| view.now.reign);
-        match read_step(view, tag, stripe.load_start(name)) {
+        let load = stripe.load_start(name);
+        let load = if is_back(OldBug::JoinOlderLoad) { load.and(Some(view.now)) } else { load };
+        match read_step(view, tag, load) {
             ReadStep::NotOwner => Err(ReadRefused::NotOwner(self.status.epoch())),
             ReadStep::Direct(bypass) => Ok(Step::Direct(bypass)),
             ReadStep::Hit => {
@@ -201,7 +204,7 @@ impl LoadTask {
         let stripe = node.keys.lock(&self.name);
         let slot = node.slots.lock(self.name.slot);
         let view = node.view(&self.name, &stripe, &slot);
-        if may_store(self.start, view) {
+        if may_store(self.start, view) || is_back(OldBug::FillAfterInvalidate) {
             node.l1.put(self.name.clone(), self.start.reign, loaded.content.clone(), at_most);
             node.hand_on(&slot, &self.name, self.start.reign);
         }

@@ -16,6 +16,7 @@ use tokio::sync::futures::Notified;
 use crate::clock::Moment;
 use crate::entry_name::EntryName;
 use crate::handoff::Outgoing;
+use crate::old_bugs::{OldBug, is_back};
 
 /// All slots of one node.
 pub(crate) struct Slots {
@@ -73,7 +74,8 @@ pub(crate) struct SlotWord(u64);
 impl SlotWord {
     /// The reign, unless there is none or the slot is sealed.
     pub(crate) fn servable(self) -> Option<Reign> {
-        (self.0 != 0 && self.0 & 1 == 0).then(|| Reign::new(self.0 >> 1))
+        let sealed = self.0 & 1 == 1 && !is_back(OldBug::OwnerSwitchBeforeAcknowledgement);
+        (self.0 != 0 && !sealed).then(|| Reign::new(self.0 >> 1))
     }
 
     fn of(hold: &SlotHold) -> u64 {

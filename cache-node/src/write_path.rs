@@ -21,6 +21,7 @@ use crate::l2::L2Lease;
 use crate::limits;
 use crate::metrics::{WriteLabels, WriteOutcome};
 use crate::node::{Node, Refreshed};
+use crate::old_bugs::{OldBug, is_back};
 use crate::renewals::Want;
 
 /// Why a write was not done, or may not have been.
@@ -100,7 +101,7 @@ impl Node {
             RegisterStep::Register => {
                 stripe.take_for_write(name);
                 self.l1.remove(name);
-                if let Some(stream) = &slot.stream {
+                if let Some(stream) = slot.stream.as_ref().filter(|_| !is_back(OldBug::CopyOvertakesWrite)) {
                     stream.invalidate(name);
                 }
                 slot.registered_writes += 1;
@@ -233,6 +234,9 @@ impl Registered {
             };
             if let Some(lease) = voided {
                 return Ok(Prepared { start, lease: Some(lease) });
+            }
+            if is_back(OldBug::FailedDropTakenForDone) {
+                return Ok(Prepared { start, lease: None });
             }
             // R4: unless the slot has moved on meanwhile, bar the space and have it replaced before anything commits.
             {

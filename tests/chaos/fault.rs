@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, RngExt};
 use tests::cluster::Link;
 use tests::fault_proxy::{self, Way};
 
@@ -196,7 +196,7 @@ impl Fault {
             Self::Process(_, ProcessFault::Stop { .. }) => "stop",
             Self::Link(_, Link::Cut | Link::Refuse | Link::HalfClose) => "cut",
             Self::Link(_, Link::Vanish(_)) => "half-open",
-            Self::Link(_, Link::Blackhole) => "held back",
+            Self::Link(_, Link::Blackhole | Link::Hold(_)) => "held back",
             Self::Link(_, Link::Reset | Link::ResetAfter(_) | Link::Answer(_)) => "reset",
             Self::Link(_, Link::Delay(_) | Link::Jitter { .. } | Link::Throttle(_) | Link::Pass) => "slow",
             Self::Redis(RedisFault::Restart) => "redis restart",
@@ -289,20 +289,4 @@ fn postgres_fault(chance: &mut SmallRng) -> PostgresFault {
         6 => PostgresFault::LockSlots,
         _ => PostgresFault::Pause,
     }
-}
-
-/// The settings of a run's programs that chance chooses.
-pub(crate) fn draw_env(chance: &mut impl Rng) -> Vec<(String, String)> {
-    let mut choose = |of: &[&str]| (*of.choose(chance).expect("not empty")).to_owned();
-    [
-        // Short: reads come to L2, where old entries would be. Long: they stay in L1.
-        ("SHARDCACHE_L1_TTL", choose(&["20ms", "300ms", "3s", "10m"])),
-        ("SHARDCACHE_L2_TTL", choose(&["2s", "1h"])),
-        ("SHARDCACHE_NEGATIVE_TTL", choose(&["200ms", "30s"])),
-        ("SHARDCACHE_LEASE_TTL", choose(&["1500ms", "2s", "3s"])),
-        ("SHARDCACHE_DRAIN", choose(&["release", "handoff"])),
-        ("SHARDCACHE_DRAIN_TIMEOUT", choose(&["2s", "4s"])),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
 }

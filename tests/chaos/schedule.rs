@@ -2,29 +2,20 @@
 //!
 //! Two faults go on at a time, of different targets, and beside them one change of the ring after the other.
 
-use std::fmt;
 use std::time::Duration;
 
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use rand::{RngExt, SeedableRng};
+use tests::chaos::schedule::{self, Lanes};
+use tests::chaos::settings;
 
-use crate::fault::{Fault, draw_env};
+use crate::fault::Fault;
 
-/// Faults that may go on at a time.
-const LANES: usize = 2;
-/// The shortest and the longest time without a fault in a lane, in ms.
-const LULL_MS: (u64, u64) = (100, 2500);
-/// The same between two changes of the ring.
-const CHANGE_LULL_MS: (u64, u64) = (200, 2500);
+const FAULTS: Lanes = Lanes { count: 2, lull_ms: (100, 2500) };
+const CHANGES: Lanes = Lanes { count: 1, lull_ms: (200, 2500) };
 
 /// One fault at its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Planned {
-    /// Since the start of the load.
-    pub(crate) at: Duration,
-    pub(crate) lasting: Duration,
-    pub(crate) fault: Fault,
-}
+pub(crate) type Planned = schedule::Planned<Fault>;
 
 /// All that chance decides of a run but for the clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,55 +26,18 @@ pub(crate) struct Schedule {
     pub(crate) faults: Vec<Planned>,
 }
 
-impl Planned {
-    pub(crate) fn ends(&self) -> Duration {
-        self.at + self.lasting
-    }
-}
-
-impl fmt::Display for Planned {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, lasting, fault } = self;
-        write!(out, "{:8.3} s for {:6.3} s: {fault:?}", at.as_secs_f64(), lasting.as_secs_f64())
-    }
-}
-
 /// The schedule of a run with so much load.
 pub(crate) fn draw(seed: u64, load: Duration) -> Schedule {
     let mut chance = SmallRng::seed_from_u64(seed);
-    let env = draw_env(&mut chance);
-    let mut faults = Vec::new();
-    let mut free_at = [Duration::ZERO; LANES];
-    while let Some((lane, free)) = free_at.iter().copied().enumerate().min_by_key(|(_, free)| *free) {
-        let at = free + lull(&mut chance, LULL_MS);
-        let fault = Fault::draw(&mut chance);
-        let planned = Planned { at, lasting: fault.draw_length(&mut chance), fault };
-        if at >= load {
-            break;
-        }
-        free_at[lane] = at;
-        if planned.ends() < load && !faults.iter().any(|other| collide(other, &planned)) {
-            free_at[lane] = planned.ends();
-            faults.push(planned);
-        }
-    }
-    let mut at = lull(&mut chance, CHANGE_LULL_MS);
-    while at < load {
-        let fault = Fault::draw_change(&mut chance);
-        let planned = Planned { at, lasting: fault.draw_length(&mut chance), fault };
-        at = planned.ends() + lull(&mut chance, CHANGE_LULL_MS);
-        faults.extend((planned.ends() < load).then_some(planned));
-    }
+    let settings = settings::draw(&mut chance).into_iter();
+    let env = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let with_length = |fault: Fault, chance: &mut SmallRng| (fault.draw_length(chance), fault);
+    let fault = |chance: &mut SmallRng| with_length(Fault::draw(chance), chance);
+    let change = |chance: &mut SmallRng| with_length(Fault::draw_change(chance), chance);
+    let mut faults = schedule::fill(&mut chance, load, FAULTS, fault, Fault::target);
+    faults.extend(schedule::fill(&mut chance, load, CHANGES, change, Fault::target));
     faults.sort_by_key(|planned| planned.at);
     Schedule { env, faults }
-}
-
-fn lull(chance: &mut SmallRng, (least, most): (u64, u64)) -> Duration {
-    Duration::from_millis(chance.random_range(least..=most))
-}
-
-fn collide(one: &Planned, other: &Planned) -> bool {
-    one.fault.target() == other.fault.target() && one.at <= other.ends() && other.at <= one.ends()
 }
 
 mod checks {
@@ -120,21 +74,5 @@ mod checks {
             _ => None,
         });
         assert_eq!(changes.collect::<BTreeSet<_>>().len(), 16);
-    }
-
-    #[test]
-    fn faults_of_one_target_do_not_overlap_those_of_two_do_and_all_end_with_the_load() {
-        let mut overlaps = 0;
-        for seed in 0..SEEDS {
-            let faults = draw(seed, LOAD).faults;
-            for (index, one) in faults.iter().enumerate() {
-                assert!(one.ends() < LOAD, "{one}");
-                for other in &faults[index + 1..] {
-                    assert!(!collide(one, other), "seed {seed}: {one} and {other}");
-                    overlaps += usize::from(other.at < one.ends());
-                }
-            }
-        }
-        assert!(overlaps > 0);
     }
 }

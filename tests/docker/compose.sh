@@ -217,20 +217,10 @@ stops_cleanly() { # stops_cleanly SERVICE [SECONDS]
     [[ $code == 0 ]] && ((SECONDS - began <= limit))
 }
 
-build_and_start() {
-    local variable arguments=()
-    # Builds take proxies as arguments only; they are no part of the cache's key.
-    for variable in HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
-        [[ -z ${!variable:-} ]] || arguments+=(--build-arg "$variable=${!variable}")
-    done
-    if ((${#arguments[@]} > 0)); then
-        bounded "$build_limit" "${compose[@]}" build "${arguments[@]}"
-    fi
-    bounded "$build_limit" "${compose[@]}" up -d --build
-}
+build_and_start() { bounded "$build_limit" "${compose[@]}" up -d --build; }
 
 first_start() {
-    need "the base images are here or can be made" tests/docker/base-images.sh
+    need "the images can be built" tests/docker/images.sh "${compose[@]}"
     need "up builds and starts the stack" build_and_start
     need "every service is healthy within $healthy_limit s" within "$healthy_limit" all_healthy
     check "init has ended with 0" test "$(inspect init '{{.State.ExitCode}}')" = 0

@@ -40,6 +40,8 @@ pub struct ClusterOptions {
     pub database: Database,
     /// L2 servers; 0 = no L2.
     pub redis: usize,
+    /// The program that nodes are.
+    pub node_program: &'static str,
     /// Which connections go through [`Cluster::links`].
     pub links: Links,
     /// Where the programs' logs are kept, each in `<name>.log` through all restarts; else each process has its own.
@@ -55,6 +57,7 @@ impl Default for ClusterOptions {
             gateways: 1,
             database: Database::Postgres,
             redis: 1,
+            node_program: "cache-node",
             links: Links::None,
             logs: None,
             env: Env::new(),
@@ -86,6 +89,7 @@ pub struct Cluster {
     /// Proxies between the programs and what they talk to.
     pub links: LinkMap,
     which_links: Links,
+    node_program: &'static str,
     logs: Option<PathBuf>,
     /// Of a program without links of its own.
     env: Env,
@@ -150,7 +154,9 @@ impl Cluster {
         }
         env.extend(options.env);
         let (nodes, gateways, which_links, logs) = (BTreeMap::new(), Vec::new(), options.links, options.logs);
-        let mut cluster = Self { nodes, gateways, redis, postgres, links, which_links, logs, env, _data: data };
+        let node_program = options.node_program;
+        let mut cluster =
+            Self { nodes, gateways, redis, postgres, links, which_links, node_program, logs, env, _data: data };
         if which_links == Links::Each {
             cluster.database_through(Link::MigratorDatabase).await;
         }
@@ -273,7 +279,7 @@ impl Cluster {
         let own = own.map(|(variable, value)| (variable.to_owned(), value));
         let more = more.iter().map(|(variable, value)| ((*variable).to_owned(), (*value).to_owned()));
         let env = self.env.iter().cloned().chain(own).chain(more).collect();
-        self.nodes.insert(name.to_owned(), Member::start("cache-node", address, env, self.log(name)));
+        self.nodes.insert(name.to_owned(), Member::start(self.node_program, address, env, self.log(name)));
     }
 
     async fn launch_gateway(&mut self) {

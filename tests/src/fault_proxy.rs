@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::poll::eventually;
 use crate::processes::free_address;
+use connection::Proxied;
 
 /// How long a change of the fault may take to be carried out.
 const SWITCH_BOUND: Duration = Duration::from_secs(5);
@@ -59,6 +60,9 @@ pub enum Fault {
     HalfClose,
     /// Answers new connections itself, with this text once they have said something, and ends them; present ones pass.
     Answer(&'static str),
+    /// Holds each answer of the upstream in which this stands, and all that comes after it on its connection, until another
+    /// fault; everything else passes. Meant for answers of one chunk.
+    Hold(&'static str),
 }
 
 /// A proxy in front of one address. Dropping it closes everything.
@@ -68,6 +72,8 @@ pub struct FaultProxy {
     fault: watch::Sender<Fault>,
     /// What the acceptor has carried out.
     carried_out: watch::Receiver<Fault>,
+    /// How many connections are held.
+    held: watch::Receiver<usize>,
     _acceptor: oneshot::Sender<()>,
 }
 
@@ -86,14 +92,15 @@ impl FaultProxy {
         let (fault, faults) = watch::channel(Fault::Pass);
         let (report, carried_out) = watch::channel(Fault::Pass);
         let (keep, dropped) = oneshot::channel();
-        let acceptor = Acceptor { address, upstream: upstreams, only, faults, report };
+        let (holding, held) = watch::channel(0);
+        let acceptor = Acceptor { address, upstream: upstreams, only, faults, report, holding };
         tokio::spawn(async move {
             tokio::select! {
                 _ = dropped => {}
                 () = acceptor.run(listener) => {}
             }
         });
-        Self { address, upstream, fault, carried_out, _acceptor: keep }
+        Self { address, upstream, fault, carried_out, held, _acceptor: keep }
     }
 
     /// Where it listens.
@@ -111,6 +118,14 @@ impl FaultProxy {
         self.fault.send_replace(fault);
         eventually("the proxy follows", SWITCH_BOUND, async || *self.carried_out.borrow() == fault).await;
     }
+
+    /// Waits until an answer is held.
+    ///
+    /// # Panics
+    /// When none is in time.
+    pub async fn holds(&self) {
+        eventually("an answer is held", SWITCH_BOUND, async || *self.held.borrow() > 0).await;
+    }
 }
 
 struct Acceptor {
@@ -119,6 +134,7 @@ struct Acceptor {
     only: &'static str,
     faults: watch::Receiver<Fault>,
     report: watch::Sender<Fault>,
+    holding: watch::Sender<usize>,
 }
 
 impl Acceptor {
@@ -143,7 +159,8 @@ impl Acceptor {
                 changed = self.faults.changed() => if changed.is_err() { return },
                 accepted = accepted => if let Ok((stream, _)) = accepted {
                     let upstream = self.upstream.borrow().clone();
-                    connections.spawn(connection::carry(stream, upstream, self.only, self.faults.clone()));
+                    let proxied = Proxied { upstream, faults: self.faults.clone(), holding: self.holding.clone() };
+                    connections.spawn(connection::carry(stream, self.only, proxied));
                 },
                 Some(_) = connections.join_next() => {}
             }

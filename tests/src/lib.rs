@@ -1,5 +1,6 @@
 //! The test harness: real servers on loopback, owned by the test that starts them. Knows no crate of the workspace.
 
+pub mod chaos;
 pub mod checker;
 pub mod clients;
 pub mod cluster;

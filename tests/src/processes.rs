@@ -51,7 +51,12 @@ pub fn binary(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let profile = test.parent().and_then(Path::parent).expect("tests are in target/<profile>/deps");
     let path = profile.join(program);
-    assert!(path.is_file(), "{program} is not in {}: run `cargo build --workspace --bins` first", profile.display());
+    let build = if program == "cache-node-old-bugs" {
+        "cargo build --workspace --bin cache-node-old-bugs --features cache-node/old-bugs"
+    } else {
+        "cargo build --workspace --bins"
+    };
+    assert!(path.is_file(), "{program} is not in {}: run `{build}` first", profile.display());
     path
 }
 

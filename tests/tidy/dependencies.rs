@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{assert_none, root};
 
 /// What each crate of the workspace may depend on within it.
-const DIRECTIONS: [(&str, &[&str]); 11] = [
+const DIRECTIONS: [(&str, &[&str]); 12] = [
     ("placement", &[]),
     ("wire", &["placement"]),
     ("origin", &["placement", "wire"]),

@@ -8,6 +8,7 @@ use super::Outgoing;
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
+use crate::old_bugs::{OldBug, is_back};
 use crate::slots::LockedSlot;
 
 /// Appends every entry held now; ends early when the stream does.
@@ -53,6 +54,7 @@ impl Node {
     /// one. The caller is inside both critical sections.
     pub(crate) fn hand_on(&self, slot: &LockedSlot<'_>, name: &EntryName, reign: Reign) {
         if let Some(stream) = slot.stream.as_ref().filter(|stream| stream.slots.get(&name.slot) == Some(&reign))
+            && !is_back(OldBug::CopyOvertakesWrite)
             && let Some(entry) = self.l1.expiring(name, reign)
         {
             stream.value(name, entry);

@@ -109,6 +109,8 @@ fn handle(node: &Arc<Node>, id: &Arc<str>, receiving: &mut Option<Receiving>, me
             Ok(false)
         }
         (Handed::Hello(_), Some(_)) | (_, None) => Err("the stream does not begin with its hello".to_owned()),
+        // Also after the end, where the flip is awaited.
+        (Handed::Beat, Some(_)) => Ok(false),
         (_, Some(stream)) if stream.is_complete() => Err("something follows the end".to_owned()),
         (Handed::Entry(entry), Some(stream)) => {
             take_entry(node, stream, entry)?;
@@ -118,7 +120,6 @@ fn handle(node: &Arc<Node>, id: &Arc<str>, receiving: &mut Option<Receiving>, me
             stream.invalidate(user, key).map_err(|lost| lost.to_string())?;
             Ok(false)
         }
-        (Handed::Beat, Some(_)) => Ok(false),
         (Handed::End(slots), Some(stream)) => {
             stream.end(&slots).map_err(|lost| lost.to_string())?;
             Ok(true)
@@ -143,16 +144,44 @@ fn take_entry(node: &Node, stream: &Receiving, entry: HandedEntry) -> Result<(),
 #[cfg(test)]
 mod tests {
     use origin::{DatabaseUrl, OpenOptions, Origin};
+    use placement::{ChangeId, Slot, Tenure};
+    use wire::control::SealedTenure;
 
     use super::*;
     use crate::config::Config;
 
-    #[tokio::test(start_paused = true)]
-    async fn an_old_owner_that_never_reads_or_never_sends_is_given_up() {
+    fn node() -> Arc<Node> {
         let file = DatabaseUrl::Sqlite("not-opened.db".into());
         let origin = Origin::open(&file, OpenOptions::default()).expect("prepared, not opened");
         let config = Config::with_defaults("n2".parse().expect("node id"), "127.0.0.1:1".to_owned());
-        let node = Arc::new(Node::new(config, origin));
+        Arc::new(Node::new(config, origin))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beats_after_the_end_do_not_undo_it() {
+        let slot = Slot::all().next().expect("slots");
+        let (owner, receiver) = ("n1".parse().expect("node id"), "n2".parse().expect("node id"));
+        let hello = Hello { change: ChangeId(1), owner, receiver, slots: vec![slot] };
+        let end = vec![SealedTenure { slot, tenure: Tenure(1) }];
+        let (mut writer, mut sent) = (FrameWriter::default(), BytesMut::new());
+        // One read takes them all: the end is confirmed after the beat was seen.
+        for message in [Handed::Hello(hello), Handed::End(end), Handed::Beat] {
+            writer.write(&message, &mut sent);
+        }
+        let (ours, mut theirs) = tokio::io::duplex(4096);
+        theirs.write_all_buf(&mut sent).await.expect("room");
+        theirs.shutdown().await.expect("open");
+        let ended = take_in(&node(), &"s".into(), ours).await;
+        assert!(ended.is_ok(), "{ended:?}");
+        let (mut reader, mut replies) = (FrameReader::new(4096), BytesMut::new());
+        while theirs.read_buf(&mut replies).await.expect("open") > 0 {}
+        let replies: Vec<_> = std::iter::from_fn(|| reader.read::<Reply>(&mut replies).expect("frames")).collect();
+        assert!(replies.iter().any(|(reply, _)| *reply == Reply::Complete), "{replies:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_owner_that_never_reads_or_never_sends_is_given_up() {
+        let node = node();
         // Fits no reply; fits the first reply, after which nothing comes.
         for room in [8, 1024] {
             let (ours, _theirs) = tokio::io::duplex(room);

@@ -15,6 +15,7 @@ use wire::entries::Version;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::l1::Content;
+use crate::old_bugs::{OldBug, is_back};
 
 const VALUE: [u8; 4] = *b"SC\x02v";
 const ABSENT: [u8; 4] = *b"SC\x02a";
@@ -83,8 +84,9 @@ pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(C
     Some((content, Duration::from_millis(left)))
 }
 
-fn checksum(redis_key: &str, checked: &[u8]) -> u64 {
-    xxh3_64_with_seed(checked, xxh3_64(redis_key.as_bytes()))
+pub(super) fn checksum(redis_key: &str, checked: &[u8]) -> u64 {
+    let key = if is_back(OldBug::LateReply) { "" } else { redis_key };
+    xxh3_64_with_seed(checked, xxh3_64(key.as_bytes()))
 }
 
 fn text(stored: &mut Bytes, len: u16) -> Option<String> {

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::RedisUrl;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::old_bugs::{OldBug, is_back};
 
 /// A connection and the identity of the server it leads to.
 pub(super) struct Session {
@@ -51,7 +52,10 @@ impl Server {
         session: &Arc<Session>,
         command: &redis::Cmd,
     ) -> Result<T, RedisError> {
-        let mut connection = session.connection.clone();
+        let connection = session.connection.clone();
+        #[cfg(feature = "old-bugs")]
+        let connection = crate::old_bugs::OutOfStep { connection, session: Arc::as_ptr(session).addr() };
+        let mut connection = connection;
         let answer = tokio::time::timeout(limits::L2_COMMAND, command.query_async(&mut connection)).await;
         let answer = answer.unwrap_or_else(|_| Err(RedisError::from((ErrorKind::Io, "no answer in time"))));
         match &answer {
@@ -61,7 +65,8 @@ impl Server {
                 let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
                 // A server that has become a replica may come back as a primary with older data: not to be missed.
                 let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
-                if failures >= limits::L2_BREAKER_FAILURES || demoted || error.is_connection_dropped() {
+                let dropped = error.is_connection_dropped() && !is_back(OldBug::LateReply);
+                if failures >= limits::L2_BREAKER_FAILURES || demoted || dropped {
                     self.end_session(session);
                 }
             }

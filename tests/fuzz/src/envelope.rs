@@ -13,20 +13,23 @@ use crate::names;
 
 /// When everything is read, in milliseconds.
 const NOW: u64 = 1_000;
+/// The Redis key of what is read, and another.
+const KEY: &str = "id/1:3:ada/k";
+const OTHER_KEY: &str = "id/1:3:ada/l";
 
 /// Reads the bytes as a stored form, behind a fitting checksum too, and stores and damages an entry made from them.
 pub fn envelope(data: &[u8]) {
     only_what_was_written(data.to_vec());
     for kind in *b"va" {
-        only_what_was_written(seal(kind, data));
+        only_what_was_written(seal(KEY, kind, data));
     }
     let _ = made(&mut Unstructured::new(data));
 }
 
 /// Whatever is taken is, byte for byte, what a node would have written.
 fn only_what_was_written(stored: Vec<u8>) {
-    if let Some((content, left)) = decode(stored.clone(), NOW) {
-        assert_eq!(encode(&content, NOW + left.as_millis() as u64), stored);
+    if let Some((content, left)) = decode(KEY, stored.clone(), NOW) {
+        assert_eq!(encode(KEY, &content, NOW + left.as_millis() as u64), stored);
     }
 }
 
@@ -42,12 +45,13 @@ fn made(bytes: &mut Unstructured<'_>) -> Result<()> {
     } else {
         None
     };
-    let mut stored = encode(&content, expires);
+    let mut stored = encode(KEY, &content, expires);
     let left = expires.checked_sub(NOW).filter(|left| *left > 0).map(Duration::from_millis);
-    assert_eq!(decode(stored.clone(), NOW), left.map(|left| (content, left)));
+    assert_eq!(decode(KEY, stored.clone(), NOW), left.map(|left| (content, left)));
+    assert_eq!(decode(OTHER_KEY, stored.clone(), NOW), None, "stored under another key");
     let at = usize::from(at) % stored.len();
-    assert_eq!(decode(stored[..at].to_vec(), NOW), None, "cut at {at}");
+    assert_eq!(decode(KEY, stored[..at].to_vec(), NOW), None, "cut at {at}");
     stored[at] ^= change;
-    assert_eq!(decode(stored, NOW), None, "byte {at} ^ {change}");
+    assert_eq!(decode(KEY, stored, NOW), None, "byte {at} ^ {change}");
     Ok(())
 }

@@ -25,14 +25,22 @@ enum Broken {
     Reset,
 }
 
+/// What a connection needs of its proxy.
+pub(super) struct Proxied {
+    pub(super) upstream: String,
+    pub(super) faults: watch::Receiver<Fault>,
+    /// How many connections are held.
+    pub(super) holding: watch::Sender<usize>,
+}
+
 /// Carries one connection; whether faults meet it, its first bytes say.
-pub(super) async fn carry(client: TcpStream, upstream: String, only: &'static str, faults: watch::Receiver<Fault>) {
+pub(super) async fn carry(client: TcpStream, only: &'static str, proxied: Proxied) {
     if begins(&client, only.as_bytes()).await {
-        connection(client, upstream, faults).await;
+        connection(client, proxied).await;
     } else {
         // Kept as long as the connection, which would otherwise end with it.
-        let (_none, no_faults) = watch::channel(Fault::Pass);
-        connection(client, upstream, no_faults).await;
+        let (_none, faults) = watch::channel(Fault::Pass);
+        connection(client, Proxied { faults, ..proxied }).await;
     }
 }
 
@@ -56,7 +64,8 @@ async fn begins(client: &TcpStream, with: &[u8]) -> bool {
 }
 
 /// Carries one connection until both directions have ended, or it is broken.
-async fn connection(mut client: TcpStream, upstream: String, mut faults: watch::Receiver<Fault>) {
+async fn connection(mut client: TcpStream, proxied: Proxied) {
+    let Proxied { upstream, mut faults, holding } = proxied;
     let fault = *faults.borrow();
     match fault {
         Fault::Cut => return,
@@ -79,8 +88,8 @@ async fn connection(mut client: TcpStream, upstream: String, mut faults: watch::
     }
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let there = Pump::new(Way::There, from_client, to_server, faults.clone()).run();
-    let back = Pump::new(Way::Back, from_server, to_client, faults.clone()).run();
+    let there = Pump::new(Way::There, from_client, to_server, faults.clone(), &holding).run();
+    let back = Pump::new(Way::Back, from_server, to_client, faults.clone(), &holding).run();
     let ended = tokio::select! {
         broken = faults.wait_for(|fault| matches!(fault, Fault::Reset | Fault::Cut)) => match broken.as_deref() {
             Ok(Fault::Reset) => Err(Broken::Reset),
@@ -101,6 +110,7 @@ struct Pump<'a> {
     from: ReadHalf<'a>,
     to: WriteHalf<'a>,
     faults: watch::Receiver<Fault>,
+    holding: &'a watch::Sender<usize>,
     /// The present one.
     fault: Fault,
     /// Bytes passed under it.
@@ -113,9 +123,15 @@ struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    fn new(way: Way, from: ReadHalf<'a>, to: WriteHalf<'a>, faults: watch::Receiver<Fault>) -> Self {
+    fn new(
+        way: Way,
+        from: ReadHalf<'a>,
+        to: WriteHalf<'a>,
+        faults: watch::Receiver<Fault>,
+        holding: &'a watch::Sender<usize>,
+    ) -> Self {
         let chance = SmallRng::seed_from_u64(0);
-        Self { way, from, to, faults, fault: Fault::Pass, passed: 0, chance, closed: false, lossy: false }
+        Self { way, from, to, faults, holding, fault: Fault::Pass, passed: 0, chance, closed: false, lossy: false }
     }
 
     /// Carries until the end, which is passed on.
@@ -175,6 +191,10 @@ impl<'a> Pump<'a> {
                 self.wait(delay).await;
             }
             Fault::Throttle(rate) => self.wait(Duration::from_secs_f64(chunk.len() as f64 / f64::from(rate))).await,
+            Fault::Hold(text) if self.way == Way::Back && holds(chunk, text) => {
+                let _held = Held::new(self.holding);
+                let _ = self.faults.wait_for(|fault| *fault != self.fault).await;
+            }
             Fault::Vanish(way) if way == self.way => {
                 self.lossy = true;
                 return Ok(true);
@@ -193,4 +213,24 @@ impl<'a> Pump<'a> {
     async fn wait(&mut self, delay: Duration) {
         let _ = timeout(delay, self.faults.wait_for(|fault| *fault != self.fault)).await;
     }
+}
+
+/// Counts a held connection, however the hold ends.
+struct Held<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Held<'a> {
+    fn new(holding: &'a watch::Sender<usize>) -> Self {
+        holding.send_modify(|held| *held += 1);
+        Self(holding)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|held| *held -= 1);
+    }
+}
+
+fn holds(chunk: &[u8], text: &str) -> bool {
+    chunk.windows(text.len()).any(|bytes| bytes == text.as_bytes())
 }

@@ -53,6 +53,20 @@ async fn passing_and_delaying_lose_nothing() {
 }
 
 #[tokio::test]
+async fn a_held_answer_waits_for_another_fault_and_other_connections_do_not() {
+    let proxy = echo().await;
+    let [mut held, mut other] =
+        [connect(&proxy).await.expect("connection"), connect(&proxy).await.expect("connection")];
+    proxy.set(Fault::Hold("old")).await;
+    held.write_all(b"the old value").await.expect("written");
+    proxy.holds().await;
+    assert_eq!(exchange(&mut other).await, Ok(1));
+    assert!(timeout(SILENCE, held.read(&mut [0; 32])).await.is_err(), "held");
+    proxy.set(Fault::Pass).await;
+    assert_eq!(timeout(BOUND, held.read(&mut [0; 32])).await.expect("in time").ok(), Some("the old value".len()));
+}
+
+#[tokio::test]
 async fn a_black_hole_is_silent_and_passes_on_afterwards() {
     let proxy = echo().await;
     let mut stream = connect(&proxy).await.expect("connection");
