@@ -175,6 +175,11 @@ fn streams() -> Vec<Case> {
     ]
 }
 
+/// Two changes, and enough reads to tell.
+fn there_and_back() -> Environment {
+    patient(detached(scene(1, 3, Budget { changes: 2, ..NONE })))
+}
+
 fn changes() -> Vec<Case> {
     use Mutation::*;
     let crash = Budget { crashes: 1, ..CHANGE };
@@ -182,6 +187,7 @@ fn changes() -> Vec<Case> {
     let won_back = Budget { changes: 2, expiries: 2, takeovers: 1, ..NONE };
     vec![
         case(10, "no-seal", &[NoSeal], scene(1, 1, CHANGE)),
+        case(26, "no-drain-and-older-reign", &[NoDrain, OlderReignGoesOn], there_and_back()),
         case(17, "no-drain-and-invalidate-later", &[NoDrain, InvalidateLater], scene(1, 1, CHANGE)),
         case(25, "second-seal-replaces", &[SecondSealReplaces], without_streams(scene(1, 1, won_back))),
         case(13, "flip-in-any-phase", &[FlipInAnyPhase], scene(1, 1, CHANGE)),
@@ -211,6 +217,7 @@ pub fn superfluous() -> Vec<Case> {
         case(0, "adopt-incomplete", &[AdoptIncomplete], of("there-and-back")),
         case(0, "adopt-after-serving", &[AdoptAfterServing], of("there-and-back")),
         case(0, "register-drops-current-only", &[RegisterDropsCurrentOnly], of("there-and-back")),
-        case(0, "no-drain", &[NoDrain], of("renewal-change")),
+        // Since W2 looks at the reign: see no-drain-and-older-reign.
+        case(0, "no-drain", &[NoDrain], there_and_back()),
     ]
 }

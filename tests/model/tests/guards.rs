@@ -94,6 +94,7 @@ guards! {
     an_incomplete_stream_is_not_adopted: "adopt-incomplete-without-journal",
     adoption_comes_before_serving_or_a_write_drops_any_entry: "adopt-after-serving-and-drop-current-only",
     a_moving_slot_is_sealed: "no-seal",
+    a_drained_slot_has_no_write_that_goes_on_when_it_comes_back: "no-drain-and-older-reign",
     the_end_waits_for_the_drain: "no-drain-and-invalidate-later",
     a_second_seal_waits_for_the_first: "second-seal-replaces",
     an_aborted_change_never_flips: "flip-in-any-phase",
