@@ -1,6 +1,6 @@
 //! Sixty-four bits that stand for a state.
 //!
-//! Two different states get the same number with odds of about n²/2⁶⁵ for n states: 1 in 37,000 for 31 million. Such a
+//! Two different states get the same number with odds of about n²/2⁶⁵ for n states: 1 in 38,000 for 31 million. Such a
 //! collision could only hide states, never invent a violation, for traces are replayed.
 
 use std::hash::{BuildHasherDefault, Hash, Hasher};
