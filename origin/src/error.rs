@@ -23,6 +23,20 @@ pub enum OriginError {
     Corrupt(String),
 }
 
+impl OriginError {
+    /// Whether the same may succeed later with nothing done here: the database is away, has no room for one more session,
+    /// or takes no writes just now, as while it is being failed over.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Timeout => true,
+            Self::Refused { code } => {
+                matches!(code.as_str(), "53200" | "53300" | "25006" | "57P01" | "57P02" | "57P03")
+            }
+            Self::Schema(_) | Self::Corrupt(_) => false,
+        }
+    }
+}
+
 /// What the commonest refusals mean, for an operator who does not know the codes by heart.
 fn in_words(code: &str) -> &'static str {
     match code {

@@ -96,7 +96,7 @@ impl Origin {
         let mut said = false;
         loop {
             match self.migrate().await {
-                Err(error @ (OriginError::Unreachable(_) | OriginError::Timeout)) => {
+                Err(error) if error.may_pass() => {
                     if !said {
                         tracing::warn!(%error, "waiting for the database");
                         said = true;

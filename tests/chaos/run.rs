@@ -37,7 +37,7 @@ pub(crate) async fn run(seed: u64, load: Duration) -> anyhow::Result<Passed> {
             Ok(passed)
         }
         Err(error) => {
-            fs::write(saved.join("happened.txt"), &happened)?;
+            fs::write(saved.join("happened.txt"), format!("{happened}\n{error:#}\n"))?;
             let plan = plan_text(&schedule);
             bail!("seed {seed}: {error:#}\n{plan}happened:\n{happened}saved in {}", saved.display())
         }

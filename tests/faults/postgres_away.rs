@@ -193,3 +193,21 @@ async fn redis_and_postgres_may_both_be_away_and_come_back_in_any_order() {
     }
     assert_eq!(row_value(&mut cluster, "ada", "k0").await.as_deref(), Some("one"));
 }
+
+#[tokio::test]
+async fn a_node_started_while_postgres_takes_no_writes_waits_until_it_does() {
+    let mut cluster = cluster(1, 0, &[]).await;
+    let user = cluster.user("ada");
+    assert_eq!(user.put("k", "v").await.status, 201);
+    cluster.node("n1").process.stop().await;
+    let read_only = "ALTER SYSTEM SET default_transaction_read_only = on";
+    postgres(&mut cluster).sql(read_only).await.expect("a superuser may");
+    postgres(&mut cluster).sql("SELECT pg_reload_conf()").await.expect("a superuser may");
+    cluster.node("n1").restart();
+    let waits = async || cluster.nodes["n1"].process.log().contains("waiting for the database");
+    eventually("the node waits", HEALED, waits).await;
+    assert!(cluster.node("n1").process.is_running());
+    postgres(&mut cluster).sql("ALTER SYSTEM RESET default_transaction_read_only").await.expect("a superuser may");
+    postgres(&mut cluster).sql("SELECT pg_reload_conf()").await.expect("a superuser may");
+    eventually("it serves", HEALED, async || user.put("k", "w").await.status == 204).await;
+}
