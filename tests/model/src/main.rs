@@ -15,7 +15,7 @@ use model::search::{Bounds, Found, search};
 use model::step::Model;
 
 /// For two searches at a time these take up to 8 GB.
-const LONG: Bounds = Bounds { states: 12_000_000, depth: usize::MAX, seconds: 300.0 };
+const LONG: Bounds = Bounds { states: 12_000_000, depth: usize::MAX, seconds: 1200.0 };
 
 const USAGE: &str = "usage: model [mutations | trace NAME]";
 
