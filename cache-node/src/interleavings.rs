@@ -93,7 +93,7 @@ async fn load_that_has_read(node: &Arc<Node>, value: &'static str) -> (LoadByHan
     (load, entry.map(Arc::new))
 }
 
-fn slot_row(node: &Node, slot: Slot) -> (bool, i64) {
+pub(crate) fn slot_row(node: &Node, slot: Slot) -> (bool, i64) {
     let state = node.slots.lock(slot);
     (state.hold.is_mine(), state.hold.tenure().0)
 }
@@ -230,23 +230,6 @@ async fn a_sealed_slot_parks_writes_and_reads_go_to_the_origin_until_the_change_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seal_waits_for_writes_in_progress_and_the_tenure_stays_after_it() {
-    let fixture = fixture().await;
-    let node = &fixture.node;
-    let change = begin_change(node).await;
-    let registered = node.register_for_test(&name("k"));
-    let moving = [name("k").slot];
-    let mut sealing = Box::pin(node.seal(change, &moving));
-    assert!(futures_util::poll!(sealing.as_mut()).is_pending());
-    drop(registered);
-    let report = sealing.await.expect("sealed");
-    // A renewal asked for now would only make the flip fail: it is not made.
-    node.renewals.ask(name("k").slot, crate::renewals::Want::Keep, report.slots[0].tenure);
-    node.refresh_slots().await.expect("refresh");
-    assert_eq!(slot_row(node, name("k").slot).1, report.slots[0].tenure.0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_fenced_node_owns_nothing_and_serves_nothing_it_remembered() {
     let fixture = fixture().await;
     let node = &fixture.node;
@@ -339,30 +322,4 @@ pub(crate) async fn begin_change(node: &Node) -> ChangeId {
         origin::BeginOutcome::Begun(change) => change,
         other => panic!("{other:?}"),
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_seal_waits_for_a_renewal_on_its_way_and_tells_the_tenure_after_it() {
-    let fixture = fixture().await;
-    let (node, slot) = (Arc::clone(&fixture.node), name("k").slot);
-    let before = slot_row(&node, slot).1;
-    // 1. a RENEW is on its way; 2. the slot is sealed; 3. the RENEW lands.
-    node.slots.lock(slot).renewing = true;
-    let sealing = tokio::spawn({
-        let node = Arc::clone(&node);
-        async move { node.seal(ChangeId(1), &[slot]).await }
-    });
-    while node.slots.lock(slot).hold.sealed().is_none() {
-        tokio::task::yield_now().await;
-    }
-    let held = [(slot, placement::Tenure(before))];
-    let rows = node.origin.renew_tenure(&node.config.node_id, &held, &origin::L2SpaceChange::Keep).await;
-    assert!(!sealing.is_finished());
-    node.apply_rows(&rows.expect("renewed"), node.slots.era());
-    let mut state = node.slots.lock(slot);
-    state.renewing = false;
-    state.publish();
-    let report = sealing.await.expect("task").expect("sealed");
-    assert!(report.slots[0].tenure.0 > before);
-    assert_eq!(report.slots[0].tenure.0, slot_row(&node, slot).1);
 }

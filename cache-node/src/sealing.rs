@@ -1,8 +1,15 @@
 //! The old owner's part in a ring change: seal and drain slots, settle when the change is over (protocol C5, C7, C9).
 //! Its streams: `handoff`.
 
-use origin::{AbortOutcome, OriginError};
-use placement::{ChangeId, Phase, Slot};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use origin::{AbortOutcome, ChangeRow, OriginError};
+use placement::change::step::{Event, step};
+use placement::slot_hold::SlotHold;
+use placement::{ChangeId, Phase, Slot, Tenure};
 use tokio::time::{Instant, timeout_at};
 use wire::control::{SealReport, SealedTenure, SettleReport};
 
@@ -13,6 +20,10 @@ use crate::node::Node;
 /// Why slots cannot be sealed. Those sealed before the failure stay so until the change is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SealRefused {
+    /// The change is over, or does not take this slot from us.
+    NotPlanned,
+    /// The journal cannot be read.
+    Origin(OriginError),
     /// The slot is not ours.
     NotOwner(Slot),
     /// Sealed for another change, which must be settled first.
@@ -25,6 +36,24 @@ impl Node {
     /// Seals the slots for the change, waits until no write of them is in progress, and reports their tenures.
     /// Doing it again for the same change gives the same answer.
     pub(crate) async fn seal(&self, change: ChangeId, slots: &[Slot]) -> Result<SealReport, SealRefused> {
+        // A request may come long after its change: nothing would ever end such a seal but luck.
+        let row = self.origin.change(change).await.map_err(SealRefused::Origin)?;
+        if !row.is_some_and(|row| self.gives_away(&row, slots)) {
+            return Err(SealRefused::NotPlanned);
+        }
+        self.seal_planned(change, slots).await
+    }
+
+    /// Whether the change is before its flip and moves all these slots away from us.
+    fn gives_away(&self, row: &ChangeRow, slots: &[Slot]) -> bool {
+        let me = &self.config.node_id;
+        let moving: HashSet<Slot> =
+            row.moves.iter().filter(|moved| &moved.from == me).map(|moved| moved.slot).collect();
+        step(row.phase, Event::GivenUp).is_some() && slots.iter().all(|slot| moving.contains(slot))
+    }
+
+    /// The journal was read before: by now the change may be over, which [`Node::settle_seals`] looks after.
+    pub(crate) async fn seal_planned(&self, change: ChangeId, slots: &[Slot]) -> Result<SealReport, SealRefused> {
         let incarnation = self.status.incarnation();
         for &slot in slots {
             let mut state = self.slots.lock(slot);
@@ -96,17 +125,28 @@ impl Node {
         self.drop_streams(change, row.phase);
         match row.phase {
             Phase::Copy | Phase::Sealed => Ok(()),
-            Phase::Flipped | Phase::Done => self.refresh_slots().await.map(|_| ()),
-            Phase::Aborted => {
-                for slot in self.slots.filter(|_, state| state.hold.sealed() == Some(change)) {
-                    let mut state = self.slots.lock(slot);
-                    if state.hold.unseal_aborted(change) {
-                        state.sealed_at = None;
-                    }
-                    state.publish();
-                }
+            Phase::Flipped | Phase::Done => {
+                self.refresh_slots().await?;
+                let flip: HashMap<Slot, Tenure> = row.flip.into_iter().collect();
+                self.unseal(change, |slot, hold| {
+                    flip.get(&slot).is_some_and(|&tenure| hold.unseal_flipped(change, tenure))
+                });
                 Ok(())
             }
+            Phase::Aborted => {
+                self.unseal(change, |_, hold| hold.unseal_aborted(change));
+                Ok(())
+            }
+        }
+    }
+
+    fn unseal(&self, change: ChangeId, unsealed: impl Fn(Slot, &mut SlotHold) -> bool) {
+        for slot in self.slots.filter(|_, state| state.hold.sealed() == Some(change)) {
+            let mut state = self.slots.lock(slot);
+            if unsealed(slot, &mut state.hold) {
+                state.sealed_at = None;
+            }
+            state.publish();
         }
     }
 }

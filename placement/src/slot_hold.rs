@@ -124,6 +124,16 @@ impl SlotHold {
         was
     }
 
+    /// Unseals because the journal says that this very change has flipped, and with it gave the slot `flip_tenure`, and what
+    /// we hold is no older: the seal came after we knew of the flip, and nobody waits for it (C9). Says whether it did.
+    pub fn unseal_flipped(&mut self, change: ChangeId, flip_tenure: Tenure) -> bool {
+        let late = self.sealed == Some(change) && self.tenure >= flip_tenure;
+        if late {
+            self.sealed = None;
+        }
+        late
+    }
+
     /// Notes that a void of this slot was not confirmed: its L2 space is unusable until it changes (R4).
     pub fn mark_void_unconfirmed(&mut self) {
         self.void_unconfirmed = true;

@@ -44,6 +44,8 @@ pub(super) async fn seal(
     let sealed = node.seal(change, &request.slots).await;
     sealed.map(Json).map_err(|refused| {
         let why = match refused {
+            SealRefused::NotPlanned => format!("change {change} is over, or does not take these slots from this node"),
+            SealRefused::Origin(error) => return answer::origin_failed(&error),
             SealRefused::NotOwner(slot) => format!("slot {slot} is not owned by this node"),
             SealRefused::SealedForAnother(other) => format!("sealed for change {other}, which is not settled"),
             SealRefused::NotDrained(slot) => format!("writes of slot {slot} did not end in time"),
