@@ -109,6 +109,8 @@ impl L2 {
             None => Lookup::Leased(lease),
             Some(held) if held.starts_with(LEASE_PREFIX) => Lookup::LeasedByAnother,
             Some(stored) => match envelope::decode(&lease.redis_key, stored, wall_ms()) {
+                // After it was read: whatever was in force of this session then is so still.
+                Some(_) if !lease.server.is_still_itself(&lease.session).await => Lookup::Failed,
                 Some((content, left)) => Lookup::Found(content, left),
                 None => Lookup::LeasedByAnother,
             },
@@ -121,6 +123,9 @@ impl L2 {
         let redis_key = name.l2_key(space);
         // As GET, but a command that writes, which a server that has become a replica refuses: as one it may have lost values.
         let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GETEX").arg(&redis_key)).await.ok()?;
+        if !server.is_still_itself(&session).await {
+            return None;
+        }
         envelope::decode(&redis_key, answer?, wall_ms()).map(|(content, _)| content)
     }
 

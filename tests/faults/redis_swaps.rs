@@ -101,6 +101,33 @@ async fn a_redis_demoted_and_promoted_again_gives_no_old_value() {
     }
 }
 
+/// The same within a moment, of which no command of the node's and none of its probes learns.
+#[tokio::test]
+async fn a_redis_demoted_and_promoted_again_unnoticed_gives_no_old_value() {
+    let [main, copy] =
+        [RedisServer::start().await.expect("redis starts"), RedisServer::start().await.expect("redis starts")];
+    let env = vec![("REDIS_URL".to_owned(), urls(&[&main])), (SHORT_L1.0.to_owned(), SHORT_L1.1.to_owned())];
+    let cluster = start(ClusterOptions { nodes: 1, redis: 0, env, ..ClusterOptions::default() }).await;
+    let user = cluster.user("user-1");
+    assert_eq!(user.put("k", "old").await.status, 201);
+    eventually_l2_hit(&user, "k", "old", HEALED).await;
+    replicate(&copy, &main).await;
+    copy.cli(&["REPLICAOF", "NO", "ONE"]).await.expect("promoted");
+    assert_eq!(user.put("k", "new").await.status, 204);
+    eventually_l2_hit(&user, "k", "new", HEALED).await;
+    // The node is frozen for as long as it takes: its connection stays, and it has nothing to learn from.
+    let node = &cluster.nodes["n1"].process;
+    node.pause();
+    replicate(&main, &copy).await;
+    main.cli(&["REPLICAOF", "NO", "ONE"]).await.expect("promoted again");
+    node.resume();
+    for _ in 0..20 {
+        let answer = user.get("k").await;
+        assert!(says(&answer, "new"), "{answer:?}");
+    }
+    eventually_l2_hit(&user, "k", "new", HEALED).await;
+}
+
 async fn get_k(users: &[User]) -> Vec<Answer> {
     join_all(users.iter().map(|user| user.get("k"))).await
 }

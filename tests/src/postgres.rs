@@ -15,6 +15,7 @@ use crate::server_process::{self, ServerProcess};
 const PASSWORD: &str = "Zx9SECRET";
 /// How long a server may take to come up or go down.
 const START_LIMIT: Duration = Duration::from_secs(30);
+const FAST_STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A server of its own data directory and port.
 pub struct PostgresServer {
@@ -87,10 +88,14 @@ impl PostgresServer {
         Ok(())
     }
 
-    /// A fast shutdown: sessions are ended, what they were at is rolled back.
+    /// A fast shutdown: sessions are ended, what they were at is rolled back. A session may be stuck in an answer that nobody
+    /// takes any more; as an operator would, we end the server at once then.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
-        if let Some(process) = self.process.take() {
+        if let Some(mut process) = self.process.take() {
             process.signal("INT")?;
+            if !process.ends_within(FAST_STOP_LIMIT).await? {
+                process.signal("QUIT")?;
+            }
             process.wait(START_LIMIT).await?;
         }
         Ok(())

@@ -45,6 +45,14 @@ impl ServerProcess {
         Ok(())
     }
 
+    /// Whether it ends in that time.
+    pub(crate) async fn ends_within(&mut self, limit: Duration) -> anyhow::Result<bool> {
+        match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(ended) => ended.map(|_| true).map_err(Into::into),
+            Err(_) => Ok(false),
+        }
+    }
+
     pub(crate) async fn wait(mut self, limit: Duration) -> anyhow::Result<()> {
         tokio::time::timeout(limit, self.child.wait()).await.context("it does not end")??;
         self.gone = true;

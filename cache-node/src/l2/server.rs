@@ -23,6 +23,12 @@ pub(super) struct Session {
     connection: MultiplexedConnection,
 }
 
+impl Session {
+    fn has_replid(&self, replid: &str) -> bool {
+        self.identity.rsplit_once('/').is_some_and(|(_, ours)| ours == replid)
+    }
+}
+
 pub(super) struct Server {
     client: redis::Client,
     session: ArcSwapOption<Session>,
@@ -72,6 +78,21 @@ impl Server {
             }
         }
         answer
+    }
+
+    /// Whether the server still is what the session began with; if not, the session ends. A server that is made a replica and a
+    /// primary again between two commands keeps its clients, and may have older values by then; but its identity is new.
+    pub(super) async fn is_still_itself(&self, session: &Arc<Session>) -> bool {
+        let mut info = redis::cmd("INFO");
+        info.arg("replication");
+        let same = match self.run::<redis::InfoDict>(session, &info).await {
+            Ok(info) => info.get::<String>("master_replid").is_some_and(|replid| session.has_replid(&replid)),
+            Err(_) => false,
+        };
+        if !same {
+            self.end_session(session);
+        }
+        same
     }
 
     /// Ends this session, if it is still the current one.
