@@ -124,14 +124,16 @@ impl SlotHold {
         was
     }
 
-    /// Unseals because the journal says that this very change has flipped, and with it gave the slot `flip_tenure`, and what
-    /// we hold is no older: the seal came after we knew of the flip, and nobody waits for it (C9). Says whether it did.
+    /// Unseals because the journal says that this very change has flipped (or is done), and gave the slot `flip_tenure`, and the
+    /// row held is that flip's or a newer one: whoever applied it had no seal any more, so the seal was set after it, by a late
+    /// request, and no row will end it (C9). With an older row the flip's own row is still to come and the seal stays until then.
+    /// Says whether it was sealed for the change and is not any more.
     pub fn unseal_flipped(&mut self, change: ChangeId, flip_tenure: Tenure) -> bool {
-        let late = self.sealed == Some(change) && self.tenure >= flip_tenure;
-        if late {
+        let set_too_late = self.sealed == Some(change) && self.tenure >= flip_tenure;
+        if set_too_late {
             self.sealed = None;
         }
-        late
+        set_too_late
     }
 
     /// Notes that a void of this slot was not confirmed: its L2 space is unusable until it changes (R4).
@@ -225,6 +227,19 @@ mod tests {
         assert!(!hold.unseal_aborted(ChangeId(2)));
         assert!(hold.unseal_aborted(ChangeId(1)));
         assert_eq!(hold.sealed(), None);
+    }
+
+    #[test]
+    fn a_seal_of_a_flipped_change_ends_only_where_its_row_was_seen_before() {
+        let mut hold = held();
+        hold.seal(ChangeId(1)).expect("free");
+        assert!(!hold.unseal_flipped(ChangeId(1), Tenure(6)), "the flip's row is still to come");
+        assert_eq!(hold.apply(row(true, 6, 5), || unreachable!()), Applied::SameReign);
+        assert!(!hold.unseal_flipped(ChangeId(2), Tenure(6)), "sealed for another change");
+        assert_eq!(hold.sealed(), Some(ChangeId(1)));
+        assert!(hold.unseal_flipped(ChangeId(1), Tenure(6)));
+        assert_eq!(hold.sealed(), None);
+        assert!(!hold.unseal_flipped(ChangeId(1), Tenure(6)), "it is not sealed any more");
     }
 
     #[test]

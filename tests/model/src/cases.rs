@@ -185,6 +185,7 @@ fn changes() -> Vec<Case> {
     let crash = Budget { crashes: 1, ..CHANGE };
     let twice = Budget { changes: 2, expiries: 1, ..NONE };
     let won_back = Budget { changes: 2, expiries: 2, takeovers: 1, ..NONE };
+    let late_seal = Budget { changes: 2, late_seals: 1, ..NONE };
     vec![
         case(10, "no-seal", &[NoSeal], scene(1, 1, CHANGE)),
         case(26, "no-drain-and-older-reign", &[NoDrain, OlderReignGoesOn], there_and_back()),
@@ -194,6 +195,8 @@ fn changes() -> Vec<Case> {
         case(17, "flip-without-tenure", &[FlipWithoutTenure], patient(without_streams(scene(1, 2, crash)))),
         case(12, "unseal-any-time", &[UnsealAnyTime], scene(1, 1, CHANGE)),
         case(19, "unseal-by-another-abort", &[UnsealByAnotherAbort], without_streams(scene(1, 1, twice))),
+        case(16, "seal-stays", &[SealStays], scene(1, 1, late_seal)),
+        case(12, "unseal-flipped-without-tenure", &[UnsealFlippedWithoutTenure], scene(1, 1, CHANGE)),
     ]
 }
 
@@ -217,6 +220,7 @@ pub fn superfluous() -> Vec<Case> {
         case(0, "adopt-incomplete", &[AdoptIncomplete], of("there-and-back")),
         case(0, "adopt-after-serving", &[AdoptAfterServing], of("there-and-back")),
         case(0, "register-drops-current-only", &[RegisterDropsCurrentOnly], of("there-and-back")),
+        case(0, "seal-without-journal", &[SealWithoutJournal], of("late-seal")),
         // Since W2 looks at the reign: see no-drain-and-older-reign.
         case(0, "no-drain", &[NoDrain], there_and_back()),
     ]

@@ -10,6 +10,7 @@ pub(crate) const NONE: Budget = Budget {
     crashes: 0,
     takeovers: 0,
     changes: 0,
+    late_seals: 0,
     breaks: 0,
     left_out: 0,
     unknown_writes: 0,
@@ -157,6 +158,14 @@ fn changes() -> Vec<Environment> {
         }),
         Environment { late_rows: true, ..new("late-rows", "rows are applied late; two changes", 1, 2) }
             .with(Budget { changes: 2, ..NONE }),
+        new("late-seal", "a SEAL is late; two changes", 2, 1).with(Budget { changes: 2, late_seals: 1, ..NONE }),
+        new("late-seal-takeover", "a SEAL is late; a change, a takeover", 1, 2).with(Budget {
+            expiries: 1,
+            takeovers: 1,
+            changes: 1,
+            late_seals: 1,
+            ..NONE
+        }),
         Environment { pauses: true, ..with_l2(new("pauses", "pauses in G1 and W2; a change, a takeover", 1, 2)) }
             .with(Budget { l1_evictions: 1, expiries: 1, takeovers: 1, changes: 1, ..NONE }),
     ]

@@ -152,9 +152,14 @@ impl Database {
         Some(self.slots[slot])
     }
 
+    /// All changes and their numbers.
+    pub fn all_changes(&self) -> impl Iterator<Item = (ChangeId, &ChangeRow)> {
+        self.changes.iter().flatten().zip(1..).map(|(row, id)| (ChangeId(id), row))
+    }
+
     /// The change begun last and its number.
     pub fn newest_change(&self) -> Option<(ChangeId, &ChangeRow)> {
-        self.changes.iter().flatten().zip(1..).last().map(|(row, id)| (ChangeId(id), row))
+        self.all_changes().last()
     }
 
     /// The change of that number.

@@ -55,6 +55,8 @@ pub struct Budget {
     pub takeovers: u8,
     /// A ring change begins.
     pub changes: u8,
+    /// A SEAL is late: the node has looked at the journal, and seals at any later time, or never (C5).
+    pub late_seals: u8,
     /// A stream breaks.
     pub breaks: u8,
     /// A value is left out of a stream, for the queue is long (C4).
@@ -183,6 +185,7 @@ impl Model {
             operations: [Operation::default(); OPERATIONS_MAX],
             stream: None,
             report: None,
+            late_seal: None,
             budget: environment.budget,
             seen: [0; SLOTS_MAX],
             violation: None,

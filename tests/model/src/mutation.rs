@@ -109,6 +109,8 @@ pub enum Mutation {
     CopyInTwoSteps,
     /// C5: nothing is sealed.
     NoSeal,
+    /// C5: a node seals without a look at the journal.
+    SealWithoutJournal,
     /// C5: the end does not wait for registered writes.
     NoDrain,
     /// C5: a second seal takes the place of one that is not settled.
@@ -133,6 +135,10 @@ pub enum Mutation {
     UnsealAnyTime,
     /// C9: a node unseals when any change is aborted.
     UnsealByAnotherAbort,
+    /// C9: a seal that was set after its change had flipped stays.
+    SealStays,
+    /// C9: a node unseals when its change has flipped, whatever row it holds.
+    UnsealFlippedWithoutTenure,
 }
 
 /// The protocol as it is held in a run: whole, or without some of its guards.

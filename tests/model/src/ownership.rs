@@ -89,6 +89,7 @@ fn trouble(steps: &mut Steps<'_>, process: usize) {
             after.budget.crashes -= 1;
             die_with(after, process, model.environment.operations.len());
             break_streams_of(after, process);
+            after.late_seal = after.late_seal.filter(|late| usize::from(late.process) != process);
             let node = after.processes[process].node;
             *after.process_mut(process) = Process::fresh(node, model.environment.slots, false);
         });

@@ -1,4 +1,4 @@
-//! What must hold: the client's history is linearizable (I8), the invariants I1–I7, and no key is blocked for ever.
+//! What must hold: the client's history is linearizable (I8), the invariants I1–I7, and no key and no slot is blocked for ever.
 //!
 //! Linearizability of one register whose commits are ordered by the database: every answer is a committed content, and its
 //! commit is no older than any that was acknowledged or answered to anybody before the read began; a write takes effect once,
@@ -27,6 +27,8 @@ pub enum Violation {
     EmptyAcknowledgement,
     /// A key is writer-active, and nobody will ever free it.
     BlockedKey,
+    /// A slot is sealed for a change that is over, and its owner will never unseal it.
+    BlockedSlot,
     /// The invariant of that name.
     Invariant(&'static str),
 }
@@ -38,7 +40,7 @@ impl Violation {
             Self::StaleRead => "I8",
             Self::CommittedTwice => "once",
             Self::EmptyAcknowledgement => "acknowledged",
-            Self::BlockedKey => "blocked",
+            Self::BlockedKey | Self::BlockedSlot => "blocked",
             Self::Invariant(name) => name,
         }
     }
@@ -51,6 +53,9 @@ impl fmt::Display for Violation {
             Self::CommittedTwice => f.write_str("a write has taken effect twice"),
             Self::EmptyAcknowledgement => f.write_str("a write was acknowledged that has not committed"),
             Self::BlockedKey => f.write_str("a key is writer-active, and nobody will ever free it"),
+            Self::BlockedSlot => {
+                f.write_str("a slot is sealed for a change that is over, and nobody will ever unseal it")
+            }
             Self::Invariant(name) => write!(f, "{name} does not hold"),
         }
     }
@@ -118,6 +123,9 @@ pub(crate) fn broken_by(model: &Model, after: &State) -> Option<Violation> {
             if is_blocked(model, after, index, slot) {
                 return Some(Violation::BlockedKey);
             }
+        }
+        if model.is_sealed_for_ever(after, index) {
+            return Some(Violation::BlockedSlot);
         }
     }
     if !model.looks_at_invariants {

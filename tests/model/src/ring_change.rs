@@ -2,12 +2,13 @@
 //! are simply done late, or never. Which event leads to which phase is decided by `placement::change::step`.
 
 use placement::change::step::Event;
-use placement::{ChangeId, Phase};
+use placement::slot_hold::SlotHold;
+use placement::{ChangeId, Phase, Tenure};
 
 use crate::database::{ChangeRow, Seal};
 use crate::handoff::{MOVING, break_off};
 use crate::mutation::Mutation;
-use crate::state::State;
+use crate::state::{LateSeal, State};
 use crate::step::{Label, Model, Steps};
 use crate::streams::{Report, SenderEnd};
 
@@ -31,7 +32,9 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
         }
     }
     for process in steps.processes() {
+        late_seal(steps, process);
         unseal(steps, process);
+        unseal_flipped(steps, process);
     }
 }
 
@@ -79,6 +82,37 @@ fn seal(steps: &mut Steps<'_>, id: ChangeId, change: ChangeRow, process: usize) 
         }
         hold.seal(id).expect("it is free by now");
     });
+}
+
+/// C5, first half, in two steps: the look at the journal, and the seal when the answer may long be outdated. A request that is
+/// itself late shows in nothing else: it is refused where the journal says so.
+fn late_seal(steps: &mut Steps<'_>, process: usize) {
+    let state = steps.state;
+    let running = &state.processes[process];
+    if !running.up {
+        return;
+    }
+    let as_u8 = u8::try_from(process).expect("few processes");
+    if state.budget.late_seals > 0 && state.late_seal.is_none() {
+        for (id, change) in state.database.all_changes() {
+            let active = matches!(change.phase, Phase::Copy | Phase::Sealed);
+            let right = active && change.from == running.node;
+            if right || steps.model.rules.lack(Mutation::SealWithoutJournal) {
+                steps.step(Label::new("C5", "looks at the journal: it may seal the slot").at(process), |after| {
+                    after.budget.late_seals -= 1;
+                    after.late_seal = Some(LateSeal { change: id, process: as_u8 });
+                });
+            }
+        }
+    }
+    let hold = &running.slots[MOVING].hold;
+    let Some(late) = state.late_seal.filter(|late| late.process == as_u8) else { return };
+    if hold.is_mine() && hold.sealed().is_none() {
+        steps.step(Label::new("C5", "seals the slot, late").at(process), |after| {
+            after.late_seal = None;
+            after.process_mut(process).slots[MOVING].hold.seal(late.change).expect("it is free");
+        });
+    }
 }
 
 /// C5, second half: drained, and the stream complete or given up.
@@ -167,7 +201,7 @@ fn unseal(steps: &mut Steps<'_>, process: usize) {
     let model = steps.model;
     let running = &steps.state.processes[process];
     let Some(sealed) = running.slots[MOVING].hold.sealed().filter(|_| running.up) else { return };
-    if model.may_unseal(steps.state, sealed) {
+    if model.may_unseal_aborted(steps.state, sealed) {
         steps.step(Label::new("C9", "learns that the change is aborted and unseals").at(process), |after| {
             after.process_mut(process).slots[MOVING].hold.unseal_aborted(sealed);
             break_off(after, |stream| stream.change == sealed && usize::from(stream.from) == process);
@@ -175,7 +209,40 @@ fn unseal(steps: &mut Steps<'_>, process: usize) {
     }
 }
 
+/// C9, of a seal that was set when its change had flipped already. What the journal says of a flip never changes, so looking
+/// and unsealing may be one step.
+fn unseal_flipped(steps: &mut Steps<'_>, process: usize) {
+    if let Some(hold) = steps.model.unsealed_by_flip(steps.state, process) {
+        let what = "learns that the change has flipped before it sealed and unseals";
+        steps.step(Label::new("C9", what).at(process), |after| {
+            after.process_mut(process).slots[MOVING].hold = hold;
+        });
+    }
+}
+
 impl Model {
+    /// C9: a node that holds the newest row is sealed for a change that is over, and unseals neither by its abort nor by its
+    /// flip. With an older row it is not stuck yet: the newest one may unseal it, or lead to a state in which this is asked again.
+    pub(crate) fn is_sealed_for_ever(&self, state: &State, process: usize) -> bool {
+        let hold = &state.processes[process].slots[MOVING].hold;
+        let Some(sealed) = hold.sealed() else { return false };
+        let phase = state.database.change(sealed).map(|change| change.phase);
+        let over = matches!(phase, Some(Phase::Flipped | Phase::Done | Phase::Aborted));
+        let holds_newest = hold.is_mine() && hold.tenure().0 == i64::from(state.database.slots[MOVING].tenure);
+        let unseals = self.may_unseal_aborted(state, sealed) || self.unsealed_by_flip(state, process).is_some();
+        over && holds_newest && !unseals
+    }
+
+    /// C9: the hold without its seal, if the journal's flip ends it.
+    fn unsealed_by_flip(&self, state: &State, process: usize) -> Option<SlotHold> {
+        let mut hold = state.processes[process].slots[MOVING].hold.clone();
+        let sealed = hold.sealed()?;
+        let flip = state.database.change(sealed)?.flip.filter(|_| !self.rules.lack(Mutation::SealStays))?;
+        let any_row = self.rules.lack(Mutation::UnsealFlippedWithoutTenure);
+        let flip_tenure = if any_row { hold.tenure() } else { Tenure(i64::from(flip)) };
+        hold.unseal_flipped(sealed, flip_tenure).then_some(hold)
+    }
+
     /// C5: sealed for the change and drained.
     pub(crate) fn is_ready(&self, state: &State, id: ChangeId, process: usize) -> bool {
         let side = &state.processes[process].slots[MOVING];
@@ -183,7 +250,7 @@ impl Model {
         sealed && (side.is_drained() || self.rules.lack(Mutation::NoDrain))
     }
 
-    fn may_unseal(&self, state: &State, sealed: ChangeId) -> bool {
+    fn may_unseal_aborted(&self, state: &State, sealed: ChangeId) -> bool {
         let aborted = |id| state.database.change(id).is_some_and(|row| row.phase == Phase::Aborted);
         let another = state.database.newest_change().is_some_and(|(id, _)| aborted(id));
         aborted(sealed)

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use placement::ChangeId;
 use placement::freshness::LoadStart;
 use placement::slot_hold::Reign;
 use placement::write_steps::WriteStart;
@@ -42,6 +43,8 @@ pub struct State {
     pub stream: Option<Stream>,
     /// What the migrator has heard from the old owner (C5) and not yet journaled.
     pub report: Option<Report>,
+    /// A SEAL that is late (C5).
+    pub late_seal: Option<LateSeal>,
     /// What may still go wrong.
     pub budget: Budget,
     /// For each slot's key the rank of the newest commit that some client knows of.
@@ -150,6 +153,15 @@ pub struct Late {
     pub gained: u8,
     /// Its fence has been looked at already (only where the fence takes no row lock).
     pub fence_seen: bool,
+}
+
+/// A SEAL that a node has found right by the journal and not yet acted on: the change may be over when it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LateSeal {
+    /// The change that it is for.
+    pub change: ChangeId,
+    /// The process that has it.
+    pub process: u8,
 }
 
 impl Operation {

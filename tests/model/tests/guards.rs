@@ -101,6 +101,8 @@ guards! {
     a_flip_needs_the_tenure_of_the_seal: "flip-without-tenure",
     a_seal_ends_by_an_abort_only: "unseal-any-time",
     a_seal_ends_by_the_abort_of_its_own_change: "unseal-by-another-abort",
+    a_seal_that_comes_after_its_change_ends: "seal-stays",
+    a_seal_ends_by_a_flip_only_after_its_row: "unseal-flipped-without-tenure",
 }
 
 #[test]
