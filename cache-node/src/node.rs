@@ -106,7 +106,7 @@ impl Node {
             lease: Lease::default(),
             renewals: Renewals::default(),
             handoff: Handoff::default(),
-            auditor: Auditor::new(config.audit_every),
+            auditor: Auditor::new(config.audit_every, rand::random()),
             metrics,
             work: TaskTracker::new(),
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),

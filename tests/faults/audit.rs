@@ -21,7 +21,7 @@ use crate::support::{
 };
 
 /// A minute of a hot key: how many reads may be made until its wrong entry is found, however fast this machine makes them.
-/// One of 10,000 is sampled, and a sample may be without a verdict.
+/// Of each 10,000 one is sampled, and a sample may be without a verdict.
 const MINUTE_OF_READS: u64 = 60 * 500;
 /// How long a busy machine may take for them.
 const READS_BOUND: Duration = Duration::from_secs(180);
