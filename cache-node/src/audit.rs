@@ -1,15 +1,15 @@
-//! The auditor (protocol U): holds every so many-th answer from a cache against the origin, apart from the request that got
-//! it, and drops what is found wrong.
+//! The auditor (protocol U): holds a sample of the answers from a cache against the origin, apart from the request that got
+//! them, and drops what is found wrong.
 //!
 //! Not here: whether the two may be compared (`placement::audit`). What the protocol promises makes it find nothing; it is
 //! there for what the protocol assumes: a Redis, a database and people that behave, and code without bugs.
 
 pub(crate) mod metrics;
+mod sampling;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use placement::Tenure;
@@ -24,23 +24,24 @@ use crate::limits;
 use crate::node::Node;
 use crate::read_path::{Read, Source};
 use metrics::{HeldIn, Skipped};
+use sampling::Sampling;
 
 /// Which reads are sampled, and how many audits may be in progress.
 pub(crate) struct Auditor {
-    every: u64,
-    reads: AtomicU64,
+    sampling: Sampling,
     turns: Arc<Semaphore>,
 }
 
 impl Auditor {
-    /// One of `every` reads is sampled; 0: none.
-    pub(crate) fn new(every: u64) -> Self {
-        Self { every, reads: AtomicU64::new(0), turns: Arc::new(Semaphore::new(limits::AUDITS_IN_PROGRESS_MAX)) }
+    /// One of `every` reads is sampled, drawn by chance from the seed; 0: none.
+    pub(crate) fn new(every: u64, seed: u64) -> Self {
+        let turns = Arc::new(Semaphore::new(limits::AUDITS_IN_PROGRESS_MAX));
+        Self { sampling: Sampling::new(every, seed), turns }
     }
 
-    /// Counts a read and says whether it is to be sampled: exactly every so many-th, whoever asks.
+    /// Counts a read and says whether it is to be sampled, whoever asks.
     pub(crate) fn samples_this_read(&self) -> bool {
-        self.every > 0 && (self.reads.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.every)
+        self.sampling.takes_this_read()
     }
 }
 

@@ -42,7 +42,9 @@ pub(crate) async fn fixture() -> Fixture {
     let url: DatabaseUrl = format!("sqlite://{}/db", dir.path().display()).parse().expect("url");
     let origin = Origin::open(&url, OpenOptions::default()).expect("open");
     origin.migrate().await.expect("migrate");
-    let config = Config { lease_ttl: LEASE, ..Config::with_defaults(id("n1"), "127.0.0.1:1".to_owned()) };
+    // Reads are counted for the sampling; audits are begun by hand.
+    let audit_every = u64::MAX;
+    let config = Config { lease_ttl: LEASE, audit_every, ..Config::with_defaults(id("n1"), "127.0.0.1:1".to_owned()) };
     let node = Arc::new(Node::new(config, origin));
     let stop = CancellationToken::new();
     claim(&node).await;

@@ -20,6 +20,7 @@ use crate::entry_name::EntryName;
 use crate::l1::{Content, jittered};
 use crate::limits;
 use crate::metrics::Metrics;
+use envelope::Useless;
 use server::{Server, Session};
 
 /// All L2 servers of one node.
@@ -27,6 +28,7 @@ pub(crate) struct L2 {
     servers: Vec<Arc<Server>>,
     ttl: Duration,
     negative_ttl: Duration,
+    metrics: Arc<Metrics>,
 }
 
 /// The right to fill one L2 key once: void unless the key still holds our nonce (R8).
@@ -41,7 +43,7 @@ pub(crate) struct L2Lease {
 pub(crate) enum Lookup {
     /// A value or a known absence, and how long it may still live.
     Found(Content, Duration),
-    /// Nothing there: the lease to fill it is ours.
+    /// Nothing there, or nothing that anybody could use: the lease to fill it is ours.
     Leased(L2Lease),
     /// Somebody else is filling it.
     LeasedByAnother,
@@ -52,7 +54,7 @@ pub(crate) enum Lookup {
 impl L2 {
     pub(crate) fn new(urls: &[RedisUrl], ttl: Duration, negative_ttl: Duration, metrics: &Arc<Metrics>) -> Self {
         let servers = urls.iter().map(|url| Arc::new(Server::new(url, Arc::clone(metrics)))).collect();
-        Self { servers, ttl, negative_ttl }
+        Self { servers, ttl, negative_ttl, metrics: Arc::clone(metrics) }
     }
 
     /// Starts a task per server that keeps its session.
@@ -110,11 +112,20 @@ impl L2 {
             Some(held) if held.starts_with(LEASE_PREFIX) => Lookup::LeasedByAnother,
             Some(stored) => match envelope::decode(&lease.redis_key, stored, wall_ms()) {
                 // After it was read: whatever was in force of this session then is so still.
-                Some(_) if !lease.server.is_still_itself(&lease.session).await => Lookup::Failed,
-                Some((content, left)) => Lookup::Found(content, left),
-                None => Lookup::LeasedByAnother,
+                Ok(_) if !lease.server.is_still_itself(&lease.session).await => Lookup::Failed,
+                Ok((content, left)) => Lookup::Found(content, left),
+                Err(useless) => self.replace(space, name, useless).await,
             },
         })
+    }
+
+    /// R6: what no node can use would be in the way until its TTL.
+    async fn replace(&self, space: &str, name: &EntryName, useless: Useless) -> Lookup {
+        if useless == Useless::Unreadable {
+            self.metrics.l2_unreadable.inc();
+            tracing::warn!(slot = %name.slot, "L2 holds what cannot be read; it is replaced");
+        }
+        self.void(space, name).await.map_or(Lookup::Failed, Lookup::Leased)
     }
 
     /// What the key holds, for an audit: takes no lease and leaves the lifetime as it is. `None` for everything but a content.
@@ -126,7 +137,7 @@ impl L2 {
         if !server.is_still_itself(&session).await {
             return None;
         }
-        envelope::decode(&redis_key, answer?, wall_ms()).map(|(content, _)| content)
+        envelope::decode(&redis_key, answer?, wall_ms()).ok().map(|(content, _)| content)
     }
 
     /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.

@@ -75,7 +75,7 @@ struct Settings {
     /// How long a stop waits for requests in progress, and before that for a handoff.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
-    /// Hold one of so many answers from L1 or L2 against the database; 0: none.
+    /// Hold one of so many reads, drawn by chance, against the database if L1 or L2 answered it; 0: none.
     #[arg(long, env = "SHARDCACHE_AUDIT_EVERY", default_value_t = DEFAULT_AUDIT_EVERY, hide_env_values = true)]
     audit_every: u64,
     /// Bearer token that gateways and the migrator must send.

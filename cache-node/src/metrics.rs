@@ -28,6 +28,7 @@ pub(crate) struct Metrics {
     pub(crate) taken_entries: Counter,
     pub(crate) broken_streams: Counter,
     pub(crate) l2_errors: Counter,
+    pub(crate) l2_unreadable: Counter,
     pub(crate) l2_probe_failures: Counter,
     pub(crate) l2_sessions: Gauge,
     pub(crate) owned_slots: Gauge,
@@ -117,6 +118,7 @@ impl Metrics {
             taken_entries: Counter::default(),
             broken_streams: Counter::default(),
             l2_errors: Counter::default(),
+            l2_unreadable: Counter::default(),
             l2_probe_failures: Counter::default(),
             l2_sessions: Gauge::default(),
             owned_slots: Gauge::default(),
@@ -148,6 +150,7 @@ impl Metrics {
         registry.register("handoff_entries_received", "Entries taken from old owners", self.taken_entries.clone());
         registry.register("handoff_streams_broken", "Streams to receivers that broke", self.broken_streams.clone());
         registry.register("l2_errors", "L2 commands that failed or took too long", self.l2_errors.clone());
+        registry.register("l2_unreadable", "What L2 held and could not be read", self.l2_unreadable.clone());
         registry.register("l2_probe_failures", "Failed attempts to form an L2 session", self.l2_probe_failures.clone());
         registry.register("l2_sessions", "L2 servers in use", self.l2_sessions.clone());
         registry.register("owned_slots", "Slots owned", self.owned_slots.clone());

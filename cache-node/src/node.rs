@@ -87,7 +87,7 @@ impl Status {
 /// What a table read came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refreshed {
-    /// The slots are as the database has them, or newer.
+    /// The slots are as the database had them, or newer; or the process was fenced since it asked, and no row was applied (T2).
     Current,
     /// This incarnation is no longer the node's.
     Fenced,
@@ -106,7 +106,7 @@ impl Node {
             lease: Lease::default(),
             renewals: Renewals::default(),
             handoff: Handoff::default(),
-            auditor: Auditor::new(config.audit_every),
+            auditor: Auditor::new(config.audit_every, rand::random()),
             metrics,
             work: TaskTracker::new(),
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),

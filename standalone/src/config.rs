@@ -32,7 +32,7 @@ pub struct Config {
     /// L2 servers, comma-separated: redis://[user:password@]host:port[/db]; none: no L2
     #[arg(long, env = "REDIS_URL", value_delimiter = ',')]
     pub redis_url: Vec<RedisUrl>,
-    /// Hold one of so many answers from L1 or L2 against the database; 0: none
+    /// Hold one of so many reads, drawn by chance, against the database if L1 or L2 answered it; 0: none
     #[arg(long, env = "SHARDCACHE_AUDIT_EVERY", default_value_t = cache_node::DEFAULT_AUDIT_EVERY)]
     pub audit_every: u64,
     /// Bearer token between gateway, nodes and migrator

@@ -45,7 +45,8 @@ async fn pair(adjust: impl Fn(&mut Config)) -> Pair {
         origin.migrate().await.expect("migrate");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let mut config = Config { lease_ttl: LEASE, ..Config::with_defaults(id(node), address) };
+        let audit_every = u64::MAX;
+        let mut config = Config { lease_ttl: LEASE, audit_every, ..Config::with_defaults(id(node), address) };
         adjust(&mut config);
         let node = Arc::new(Node::new(config, origin));
         claim(&node).await;

@@ -52,9 +52,24 @@ pub(super) fn encode(redis_key: &str, content: &Content, expires_ms: u64) -> Vec
     stored
 }
 
-/// The content and how long it may still live; `None` for what we did not write under this key, or wrote and was damaged, or
-/// is over.
-pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(Content, Duration)> {
+/// Why something stored is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Useless {
+    /// We did not write it under this key, or wrote it and it was damaged.
+    Unreadable,
+    /// Its time is over.
+    Over,
+}
+
+/// The content and how long it may still live.
+pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Result<(Content, Duration), Useless> {
+    let (content, expires_ms) = read(redis_key, stored).ok_or(Useless::Unreadable)?;
+    let left = expires_ms.checked_sub(now_ms).filter(|&left| left > 0).ok_or(Useless::Over)?;
+    Ok((content, Duration::from_millis(left)))
+}
+
+/// The content and when it ends.
+fn read(redis_key: &str, stored: Vec<u8>) -> Option<(Content, u64)> {
     if stored.len() < HEAD + FIXED {
         return None;
     }
@@ -64,7 +79,7 @@ pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(C
     if checksum(redis_key, &stored) != stated {
         return None;
     }
-    let left = stored.get_u64().checked_sub(now_ms).filter(|&left| left > 0)?;
+    let expires_ms = stored.get_u64();
     let version = Version(stored.get_i64());
     let content_type_len = stored.get_u16();
     let cache_control_len = stored.get_u16();
@@ -81,7 +96,7 @@ pub(super) fn decode(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(C
     } else {
         return None;
     };
-    Some((content, Duration::from_millis(left)))
+    Some((content, expires_ms))
 }
 
 pub(super) fn checksum(redis_key: &str, checked: &[u8]) -> u64 {
@@ -113,19 +128,19 @@ mod tests {
     #[test]
     fn values_and_absences_come_back_with_the_time_they_have_left() {
         for content in [entry(None), entry(Some("private")), entry(Some("")), None] {
-            assert_eq!(decode("k", encode("k", &content, 1500), 1000), Some((content, Duration::from_millis(500))));
+            assert_eq!(decode("k", encode("k", &content, 1500), 1000), Ok((content, Duration::from_millis(500))));
         }
     }
 
     #[test]
     fn what_is_over_is_not_served() {
-        assert_eq!(decode("k", encode("k", &entry(None), 1000), 1000), None);
+        assert_eq!(decode("k", encode("k", &entry(None), 1000), 1000), Err(Useless::Over));
     }
 
     #[test]
     fn what_was_stored_under_another_key_is_refused() {
         for content in [entry(Some("private")), None] {
-            assert_eq!(decode("space:1:u/k2", encode("space:1:u/k1", &content, 1500), 1000), None);
+            assert_eq!(decode("space:1:u/k2", encode("space:1:u/k1", &content, 1500), 1000), Err(Useless::Unreadable));
         }
     }
 
@@ -135,7 +150,7 @@ mod tests {
         let mut older = b"SC\x01v".to_vec();
         older.put_u64(xxh3_64(&stored[HEAD..]));
         older.put_slice(&stored[HEAD..]);
-        assert_eq!(decode("k", older, 1000), None);
+        assert_eq!(decode("k", older, 1000), Err(Useless::Unreadable));
     }
 
     #[test]
@@ -146,7 +161,7 @@ mod tests {
             checked.resize(checked.len().max(at - HEAD + 1), 0);
             checked[at - HEAD] = byte;
             let stored = [&ABSENT[..], &checksum("k", &checked).to_be_bytes(), &checked].concat();
-            assert_eq!(decode("k", stored, 1000), None, "byte {at}");
+            assert_eq!(decode("k", stored, 1000), Err(Useless::Unreadable), "byte {at}");
         }
     }
 
@@ -155,7 +170,7 @@ mod tests {
         for (content, other) in [(entry(None), b'a'), (None, b'v')] {
             let mut stored = encode("k", &content, 1500);
             stored[3] = other;
-            assert_eq!(decode("k", stored, 1000), None, "{content:?}");
+            assert_eq!(decode("k", stored, 1000), Err(Useless::Unreadable), "{content:?}");
         }
     }
 
@@ -166,8 +181,8 @@ mod tests {
             let mut damaged = stored.clone();
             damaged[at] ^= 1;
             // The kind byte is outside the checksum; every other value of it is unknown.
-            assert_eq!(decode("k", damaged, 1000), None, "byte {at}");
-            assert_eq!(decode("k", stored[..at].to_vec(), 1000), None, "cut at {at}");
+            assert_eq!(decode("k", damaged, 1000), Err(Useless::Unreadable), "byte {at}");
+            assert_eq!(decode("k", stored[..at].to_vec(), 1000), Err(Useless::Unreadable), "cut at {at}");
         }
     }
 }

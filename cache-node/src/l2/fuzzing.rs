@@ -14,7 +14,7 @@ pub fn encode_envelope(redis_key: &str, content: &Option<Arc<StoredEntry>>, expi
 
 /// What a form stored under a Redis key holds, and how long it may still live.
 pub fn decode_envelope(redis_key: &str, stored: Vec<u8>, now_ms: u64) -> Option<(Option<Arc<StoredEntry>>, Duration)> {
-    envelope::decode(redis_key, stored, now_ms)
+    envelope::decode(redis_key, stored, now_ms).ok()
 }
 
 /// A stored form of this kind (`v`, `a`) whose checksum fits, whatever is in it: no damage would get that far.
