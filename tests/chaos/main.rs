@@ -18,8 +18,9 @@ use futures_util::{StreamExt, stream};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Seeds that once found something: run first in the short form.
-const REGRESSIONS: &[u64] = &[];
+/// Seeds that once found something, with the seconds of load they take for it: run first in the short form. 41050: a server that was
+/// a replica for 63 ms gave an old value.
+const REGRESSIONS: &[(u64, u64)] = &[(41050, 80)];
 /// Further seeds of the short form, drawn anew each time.
 const SEEDS: u64 = 2;
 /// Seconds of load for each in the short form.
@@ -37,13 +38,15 @@ fn in_a_thread(seed: u64, load: Duration) -> JoinHandle<anyhow::Result<report::P
     tokio::task::spawn_blocking(move || runtime.block_on(run::run(seed, load)))
 }
 
-fn seeds() -> Vec<u64> {
+/// Seeds, each with its seconds of load.
+fn seeds() -> Vec<(u64, u64)> {
     let count = setting("SHARDCACHE_TEST_SEEDS");
+    let seconds = setting("SHARDCACHE_TEST_SECONDS").unwrap_or(SECONDS);
     match setting("SHARDCACHE_TEST_SEED") {
-        Some(first) => (first..).take(count.unwrap_or(1) as usize).collect(),
+        Some(first) => (first..).take(count.unwrap_or(1) as usize).map(|seed| (seed, seconds)).collect(),
         None => {
             // Short enough to be typed.
-            let drawn = (0..count.unwrap_or(SEEDS)).map(|_| u64::from(rand::random::<u32>()));
+            let drawn = (0..count.unwrap_or(SEEDS)).map(|_| (u64::from(rand::random::<u32>()), seconds));
             REGRESSIONS.iter().copied().filter(|_| count.is_none()).chain(drawn).collect()
         }
     }
@@ -52,10 +55,10 @@ fn seeds() -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_stays_a_register_whatever_happens_and_everybody_is_served_again_soon_after() {
     let seeds = seeds();
-    let load = Duration::from_secs(setting("SHARDCACHE_TEST_SECONDS").unwrap_or(SECONDS));
     let parallel = setting("SHARDCACHE_TEST_PARALLEL").unwrap_or(1) as usize;
     println!("seeds {seeds:?}\n{}", report::TITLES);
-    let runs = stream::iter(seeds).map(|seed| in_a_thread(seed, load)).buffer_unordered(parallel);
+    let runs =
+        stream::iter(seeds).map(|(seed, load)| in_a_thread(seed, Duration::from_secs(load))).buffer_unordered(parallel);
     let ended = runs.map(|ended| {
         match &ended {
             Ok(Ok(passed)) => println!("{}", passed.row()),
