@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use tests::chaos::logs;
 use tests::clients::{Clients, ClientsOptions, Recorded};
 use tests::linearizable;
 
@@ -30,7 +31,7 @@ pub(crate) async fn run(seed: u64, load: Duration) -> anyhow::Result<Passed> {
     fs::write(saved.join("schedule.txt"), plan_text(&schedule))?;
     let mut happened = String::new();
     let judged = attempt(seed, load, &schedule, &saved, &mut happened).await;
-    let passed = judged.and_then(|passed| no_panic(&saved).map(|()| passed));
+    let passed = judged.and_then(|passed| no_alarm(&saved).map(|()| passed));
     match passed {
         Ok(passed) => {
             fs::remove_dir_all(&saved)?;
@@ -143,14 +144,14 @@ fn counts(faults: &[Planned]) -> BTreeMap<&'static str, u64> {
     counts
 }
 
-/// Looks through all logs.
-fn no_panic(saved: &Path) -> anyhow::Result<()> {
+/// Looks through all logs for panics and for what audits have found.
+fn no_alarm(saved: &Path) -> anyhow::Result<()> {
     for file in fs::read_dir(saved)? {
         let path = file?.path();
         let log = fs::read(&path)?;
         let log = String::from_utf8_lossy(&log);
-        let panic = log.lines().find(|line| line.contains("panicked"));
-        ensure!(panic.is_none(), "{}: {}", path.display(), panic.unwrap_or_default());
+        let alarm = log.lines().find(|line| [logs::PANIC, logs::WRONG_ENTRY].iter().any(|said| line.contains(said)));
+        ensure!(alarm.is_none(), "{}: {}", path.display(), alarm.unwrap_or_default());
     }
     Ok(())
 }

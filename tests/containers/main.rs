@@ -19,6 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use tests::chaos::logs::{PANIC, WRONG_ENTRY};
 use tests::clients::{Clients, ClientsOptions, Recorded};
 use tests::door::Door;
 use tests::linearizable::check;
@@ -94,7 +95,8 @@ async fn one_run(claims: &mut Claims, seed: u64, stack: &Stack, schedule: &Sched
     let strange = recorded.protocol_errors.first().map_or(Ok(String::new()), |first| Err(anyhow::anyhow!("{first}")));
     claims.holds(seed, "every answer is a documented one", strange);
     let logs = logs(stack, &inflicted).await;
-    claims.holds(seed, "nobody panicked", nobody_panicked(&logs));
+    claims.holds(seed, "nobody panicked", nobody_said(PANIC, &logs));
+    claims.holds(seed, "no audit found a wrong entry", nobody_said(WRONG_ENTRY, &logs));
     if claims.failed() > failed_before {
         match save(&dir.join(seed.to_string()), &inflicted, &logs) {
             Ok(()) => println!("        what happened, history and logs: target/containers/{seed}/"),
@@ -141,10 +143,10 @@ async fn logs(stack: &Stack, inflicted: &Inflicted) -> BTreeMap<String, anyhow::
     logs
 }
 
-fn nobody_panicked(logs: &BTreeMap<String, anyhow::Result<String>>) -> anyhow::Result<String> {
+fn nobody_said(what: &str, logs: &BTreeMap<String, anyhow::Result<String>>) -> anyhow::Result<String> {
     for (name, log) in logs {
         let log = log.as_ref().map_err(|error| anyhow::anyhow!("no log of {name}: {error:#}"))?;
-        if let Some(line) = log.lines().find(|line| line.contains("panicked")) {
+        if let Some(line) = log.lines().find(|line| line.contains(what)) {
             anyhow::bail!("{name}: {line}");
         }
     }

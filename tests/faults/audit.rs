@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tests::chaos::logs;
 use tests::checker::Checker;
 use tests::cluster::{Cluster, ClusterOptions};
 use tests::door::Door;
@@ -142,7 +143,7 @@ async fn assert_replaced(cluster: &mut Cluster, ada: &User, node: &str, of_k2: &
 /// The log line: what is needed to look into it, and nothing of the user's.
 fn assert_told(cluster: &mut Cluster, node: &str) {
     let log = cluster.node(node).process.log();
-    let told: Vec<_> = log.lines().filter(|line| line.contains("not what the database has")).collect();
+    let told: Vec<_> = log.lines().filter(|line| line.contains(logs::WRONG_ENTRY)).collect();
     assert!(!told.is_empty());
     for line in told {
         assert!(line.contains("\"ERROR\""), "{line}");
@@ -258,11 +259,14 @@ async fn what_a_redis_holds_that_has_become_a_replica_is_not_held_against_it() {
     redis_key(&main, "ada", "k").await;
     // Until the node notices, its connection leads to a replica that holds the older value under the key's L2 space.
     let load = Load::start(&ada, "k", &["new"]);
+    eventually("audits look into Redis", HEALED, async || {
+        counted(&mut cluster, "n1", "checked_total{tier=\"l2\"}").await > 0
+    })
+    .await;
     replicate(&main, &copy).await;
     eventually("the node notices", HEALED, async || sum_of(&cluster, "shardcache_node_l2_sessions").await == 0).await;
     load.finish().await;
     assert_eq!(counted(&mut cluster, "n1", "inconsistent_total").await, 0);
-    assert!(counted(&mut cluster, "n1", "checked_total{tier=\"l2\"}").await > 0);
 }
 
 #[tokio::test]

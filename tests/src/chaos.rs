@@ -1,4 +1,6 @@
-//! What every kind of chaos has in common, whatever the programs run in: when faults come, and with which settings. Pure.
+//! What every kind of chaos has in common, whatever the programs run in: when faults come, with which settings, and
+//! what is no answer to them. Pure.
 
+pub mod logs;
 pub mod schedule;
 pub mod settings;

@@ -1,4 +1,4 @@
-//! The settings of a run's programs that chance chooses.
+//! The settings of a run's programs that chance chooses, and one that is always the same.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -14,5 +14,7 @@ pub fn draw(chance: &mut SmallRng) -> Vec<(&'static str, &'static str)> {
         ("SHARDCACHE_LEASE_TTL", choose(&["1500ms", "2s", "3s"])),
         ("SHARDCACHE_DRAIN", choose(&["release", "handoff"])),
         ("SHARDCACHE_DRAIN_TIMEOUT", choose(&["2s", "4s"])),
+        // Often enough to meet every fault; the other reads go the way without a lock.
+        ("SHARDCACHE_AUDIT_EVERY", "10"),
     ]
 }
