@@ -134,10 +134,8 @@ impl L2 {
         let redis_key = name.l2_key(space);
         // As GET, but a command that writes, which a server that has become a replica refuses: as one it may have lost values.
         let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GETEX").arg(&redis_key)).await.ok()?;
-        if !server.is_still_itself(&session).await {
-            return None;
-        }
-        envelope::decode(&redis_key, answer?, wall_ms()).ok().map(|(content, _)| content)
+        let (content, _) = envelope::decode(&redis_key, answer?, wall_ms()).ok()?;
+        server.is_still_itself(&session).await.then_some(content)
     }
 
     /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.

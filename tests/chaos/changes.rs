@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::Value;
+use tests::chaos::ring_change::{Ending, Verb};
 use tests::http::send;
 use tests::processes::Process;
 
-use crate::fault::{Ending, NODES, Verb, node_name};
+use crate::fault::{NODES, node_name};
 use crate::stage::Stage;
 
 /// No change leaves fewer members.

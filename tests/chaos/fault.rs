@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
+use tests::chaos::ring_change::{self, Ending, Verb};
 use tests::cluster::Link;
 use tests::fault_proxy::{self, Way};
 
@@ -82,28 +82,6 @@ pub(crate) enum PostgresFault {
     Pause,
 }
 
-/// What a change of the ring does; to whom, `pick` says among those it can be done to then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Add,
-    Remove,
-    Replace,
-    Reweigh,
-}
-
-/// What becomes of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Its migrator is let be.
-    Left,
-    /// Its migrator is killed when the time is over, and the controllers carry on.
-    Killed,
-    /// The same, and an operator carries on at once.
-    Resumed,
-    /// The same, and an operator aborts.
-    Aborted,
-}
-
 /// One thing done to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -139,13 +117,8 @@ impl Fault {
 
     /// A change of the ring.
     pub(crate) fn draw_change(chance: &mut SmallRng) -> Self {
-        let verb = *[Verb::Add, Verb::Add, Verb::Remove, Verb::Remove, Verb::Replace, Verb::Reweigh]
-            .choose(chance)
-            .expect("not empty");
-        let ending = *[Ending::Left, Ending::Left, Ending::Killed, Ending::Resumed, Ending::Aborted]
-            .choose(chance)
-            .expect("not empty");
-        Self::Change { verb, pick: chance.random_range(0..1000), ending }
+        let (verb, pick, ending) = ring_change::draw(chance);
+        Self::Change { verb, pick, ending }
     }
 
     pub(crate) fn target(&self) -> Target {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use tests::chaos::ring_change::{Ending, Verb};
 use tests::poll::until;
 use tokio::time::sleep;
 
 use crate::engine::docker;
-use crate::fault::{Ending, NODES, Verb};
+use crate::fault::NODES;
 use crate::inflict::Inflicted;
 use crate::stack::Stack;
 

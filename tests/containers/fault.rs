@@ -5,6 +5,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
+use tests::chaos::ring_change::{self, Ending, Verb};
 use tests::chaos::schedule::{self, Lanes, Planned};
 use tests::chaos::settings;
 
@@ -39,28 +40,6 @@ pub(crate) enum Network {
     L2,
     /// Where this node is called by gateways, controllers, migrators and other nodes.
     Peers(usize),
-}
-
-/// What a change of the ring does; to whom, `pick` says among those it can be done to then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Add,
-    Remove,
-    Replace,
-    Reweigh,
-}
-
-/// What becomes of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Its migrator is let be.
-    Left,
-    /// Its migrator is killed, and the controllers carry on.
-    Killed,
-    /// The same, and an operator carries on at once.
-    Resumed,
-    /// The same, and an operator aborts.
-    Aborted,
 }
 
 /// One thing done to the stack.
@@ -207,11 +186,8 @@ fn draw_network(who: Who, chance: &mut SmallRng) -> Network {
 }
 
 fn draw_change(chance: &mut SmallRng) -> (Duration, Fault) {
-    let verbs = [Verb::Add, Verb::Add, Verb::Remove, Verb::Remove, Verb::Replace, Verb::Reweigh];
-    let endings = [Ending::Left, Ending::Left, Ending::Killed, Ending::Resumed, Ending::Aborted];
-    let verb = *verbs.choose(chance).expect("not empty");
-    let ending = *endings.choose(chance).expect("not empty");
-    let fault = Fault::Change { verb, pick: chance.random_range(0..1000), ending };
+    let (verb, pick, ending) = ring_change::draw(chance);
+    let fault = Fault::Change { verb, pick, ending };
     (fault.draw_length(chance), fault)
 }
 

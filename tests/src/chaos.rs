@@ -2,5 +2,6 @@
 //! what is no answer to them. Pure.
 
 pub mod logs;
+pub mod ring_change;
 pub mod schedule;
 pub mod settings;
