@@ -8,9 +8,12 @@ mod entries;
 pub(crate) mod fuzzing;
 mod handoffs;
 mod health;
+mod hit;
 mod listing;
+#[cfg(test)]
+mod tests;
 
-use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +23,8 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
+use service::AnswerBody;
+use service::listen::Handler;
 use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -28,9 +33,9 @@ use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
 
 use crate::limits;
 use crate::node::Node;
+use crate::read_path::Looked;
 
-/// The service of one node, cheap to clone.
-#[derive(Clone)]
+/// The service of one node.
 pub(crate) struct App {
     node: Arc<Node>,
     router: Router,
@@ -58,19 +63,19 @@ impl App {
         Self { node, router }
     }
 
-    /// Answers one request; never fails.
-    pub(crate) async fn respond(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    async fn route(&self, request: Request<Incoming>, looked: Looked) -> Response<Body> {
         let path = request.uri().path();
         if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
-            return Ok(self.data_plane(request).await);
+            return self.data_plane(request, looked).await;
         }
         if path.starts_with("/internal/") && !self.authorised(&request) {
-            return Ok(unauthorised());
+            return unauthorised();
         }
-        self.router.oneshot(request.map(Body::new)).await
+        let Ok(response) = self.router.clone().oneshot(request.map(Body::new)).await;
+        response
     }
 
-    async fn data_plane(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn data_plane(&self, request: Request<Incoming>, looked: Looked) -> Response<Body> {
         let node = &self.node;
         let began = Instant::now();
         let request_id = service::request_id::of(request.headers());
@@ -84,7 +89,7 @@ impl App {
             Ok(_permit) => match route {
                 Route::list => listing::list(node, &request).await,
                 Route::mget => listing::mget(node, request).await,
-                _ => entries::respond(node, request).await,
+                _ => entries::respond(node, request, looked).await,
             },
         };
         answer::finish(&mut response, node, request_id);
@@ -97,6 +102,18 @@ impl App {
 
     fn authorised<B>(&self, request: &Request<B>) -> bool {
         self.node.config.cluster_token.as_ref().is_none_or(|token| token.authorises(request.headers()))
+    }
+}
+
+impl Handler for App {
+    type Body = AnswerBody;
+
+    async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AnswerBody> {
+        match hit::answer(&self.node, &request) {
+            Ok(response) => response,
+            // Boxed: each connection has room for the future, and most need the small one.
+            Err(looked) => Box::pin(self.route(request, looked)).await.map(AnswerBody::Other),
+        }
     }
 }
 

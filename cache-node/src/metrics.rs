@@ -5,6 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use service::fixed_counters::{FixedCounters, FixedLabels};
 use service::request_metrics::RequestMetrics;
 
 use placement::freshness::Bypass;
@@ -16,7 +17,7 @@ pub(crate) struct Metrics {
     pub(crate) registry: Registry,
     pub(crate) requests: RequestMetrics,
     pub(crate) audit: AuditMetrics,
-    pub(crate) reads: Family<TierLabels, Counter>,
+    pub(crate) reads: FixedCounters<TierLabels>,
     pub(crate) bypasses: Family<BypassLabels, Counter>,
     pub(crate) origin_reads: Counter,
     pub(crate) writes: Family<WriteLabels, Counter>,
@@ -53,6 +54,20 @@ pub(crate) enum Tier {
     origin,
     collapsed,
     bypass,
+}
+
+const TIERS: [Tier; 5] = [Tier::l1, Tier::l2, Tier::origin, Tier::collapsed, Tier::bypass];
+
+impl FixedLabels for TierLabels {
+    const COUNT: usize = TIERS.len();
+
+    fn place(&self) -> usize {
+        self.tier as usize
+    }
+
+    fn at(place: usize) -> Self {
+        Self { tier: TIERS[place] }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -106,7 +121,7 @@ impl Metrics {
             requests: RequestMetrics::register(&mut registry),
             audit: AuditMetrics::register(&mut registry),
             registry,
-            reads: Family::default(),
+            reads: FixedCounters::default(),
             bypasses: Family::default(),
             origin_reads: Counter::default(),
             writes: Family::default(),

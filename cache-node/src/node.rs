@@ -1,10 +1,11 @@
 //! The node as a whole: its parts, and the table reads that keep its slots true.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use http::HeaderValue;
+use arc_swap::{ArcSwap, Guard};
+use http::{HeaderMap, HeaderValue};
 use origin::{Origin, OriginError, SlotRow};
 use placement::freshness::{LoadStart, View};
 use placement::handoff_offer::FlippedSlot;
@@ -58,10 +59,18 @@ pub(crate) struct Node {
 #[derive(Default)]
 pub(crate) struct Status {
     incarnation: AtomicI64,
-    epoch: AtomicU64,
+    epoch: ArcSwap<SeenEpoch>,
     pub(crate) claimed: AtomicBool,
     pub(crate) draining: AtomicBool,
     pub(crate) origin_reached: AtomicBool,
+}
+
+/// A ring epoch, and what answers say of it.
+#[derive(Default)]
+pub(crate) struct SeenEpoch {
+    pub(crate) epoch: Epoch,
+    /// The head of an answer from L1, put together for the first one under this epoch.
+    pub(crate) hit_head: OnceLock<HeaderMap>,
 }
 
 impl Status {
@@ -76,11 +85,18 @@ impl Status {
 
     /// The ring epoch seen last.
     pub(crate) fn epoch(&self) -> Epoch {
-        Epoch(self.epoch.load(Ordering::Acquire))
+        self.seen().epoch
+    }
+
+    pub(crate) fn seen(&self) -> Guard<Arc<SeenEpoch>> {
+        self.epoch.load()
     }
 
     pub(crate) fn set_epoch(&self, epoch: Epoch) {
-        self.epoch.fetch_max(epoch.0, Ordering::AcqRel);
+        if self.epoch() < epoch {
+            let newer = Arc::new(SeenEpoch { epoch, hit_head: OnceLock::new() });
+            self.epoch.rcu(|seen| Arc::clone(if seen.epoch < epoch { &newer } else { seen }));
+        }
     }
 }
 

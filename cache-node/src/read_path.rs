@@ -9,8 +9,8 @@ use placement::freshness::{Bypass, LoadStart, ReadStep, may_redeem, may_store, r
 use tokio::sync::watch;
 
 use crate::clock::Moment;
-use crate::entry_name::EntryName;
-use crate::l1::Content;
+use crate::entry_name::{AskedName, EntryName};
+use crate::l1::{Content, Held};
 use crate::l2::{L2Lease, Lookup};
 use crate::limits;
 use crate::node::Node;
@@ -38,6 +38,17 @@ pub(crate) enum Source {
         l2_stored: bool,
     },
     Bypass(Bypass),
+}
+
+/// How far a look into L1 has brought a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// Nobody has looked.
+    NotYet,
+    /// There was no answer.
+    Missed,
+    /// It is a sample (U1).
+    Sampled,
 }
 
 /// The answer to a read.
@@ -76,16 +87,32 @@ enum Step {
 impl Node {
     /// Reads one entry as the owner of its slot.
     pub(crate) async fn read(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
-        let sampled = self.auditor.samples_this_read();
-        // U1: a sampled hit goes through G1's critical section, for the guard that belongs to it.
-        if !sampled && let Some(content) = self.l1_hit(name) {
-            return Ok(Read::of(content, Source::L1));
-        }
+        self.read_on(name, Looked::NotYet).await
+    }
+
+    /// [`Node::read`] from where a look into L1 has left it.
+    pub(crate) async fn read_on(self: &Arc<Self>, name: &EntryName, looked: Looked) -> Result<Read, ReadRefused> {
+        let looked = match looked {
+            Looked::NotYet => match self.look_into_l1(&name.asked()) {
+                Ok((held, _)) => return Ok(Read::of(held.content(), Source::L1)),
+                Err(looked) => looked,
+            },
+            looked => looked,
+        };
         let read = self.read_under_guard(name).await?;
-        if sampled {
+        if looked == Looked::Sampled {
             self.audit(name, &read);
         }
         Ok(read)
+    }
+
+    /// Counts a read and looks for its answer in L1; with it comes the moment of the look.
+    pub(crate) fn look_into_l1(&self, name: &AskedName<'_>) -> Result<(Arc<Held>, Moment), Looked> {
+        // U1: a sampled hit goes through G1's critical section, for the guard that belongs to it.
+        if self.auditor.samples_this_read() {
+            return Err(Looked::Sampled);
+        }
+        self.l1_hit(name).ok_or(Looked::Missed)
     }
 
     /// G1 to G6.
@@ -118,12 +145,13 @@ impl Node {
     }
 
     /// G1 without a lock: sound because the entry's tag must be the reign noted before the lease was checked.
-    fn l1_hit(&self, name: &EntryName) -> Option<Content> {
+    fn l1_hit(&self, name: &AskedName<'_>) -> Option<(Arc<Held>, Moment)> {
         let reign = self.slots.word(name.slot).servable()?;
-        if !self.lease.is_valid(Moment::now()) {
+        let now = Moment::now();
+        if !self.lease.is_valid(now) {
             return None;
         }
-        self.l1.get(name, reign)
+        self.l1.hit(name, reign, now).map(|held| (held, now))
     }
 
     /// G1.

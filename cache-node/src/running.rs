@@ -45,10 +45,9 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
 
     let drain_timeout = node.config.drain_timeout;
     let app = App::new(Arc::clone(&node));
-    let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
     let closing = CancellationToken::new();
     tasks.spawn(close_at_stop(Arc::clone(&node), stop, closing.clone()));
-    serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, closing).await;
+    serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, closing).await;
 
     node.handoff.shut_down().await;
     node.work.close();

@@ -80,8 +80,7 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
     let drain_timeout = gateway.config.drain_timeout;
     let app = App::new(Arc::clone(&gateway));
-    let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
-    let serving = serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
+    let serving = serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
     let draining = async {
         stop.cancelled().await;
         gateway.draining.store(true, Ordering::Release);

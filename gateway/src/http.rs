@@ -5,7 +5,7 @@ mod openapi;
 mod ring;
 mod status_page;
 
-use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header
 use hyper::body::{Body as _, Incoming};
 use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
-use service::listen::PeerAddress;
+use service::listen::Handler;
 use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -31,8 +31,7 @@ use crate::limits;
 use crate::retry::Kind;
 use crate::route_user::user_of;
 
-/// The service of one gateway, cheap to clone.
-#[derive(Clone)]
+/// The service of one gateway.
 pub(crate) struct App {
     gateway: Arc<Gateway>,
     router: Router,
@@ -54,35 +53,23 @@ impl App {
         Self { gateway, router }
     }
 
-    /// Answers one request; never fails.
-    pub(crate) async fn respond(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        let request_id = service::request_id::of(request.headers());
-        let path = request.uri().path();
-        let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
-            self.data_plane(request, &request_id).await
-        } else {
-            self.without_body(request).await?
-        };
-        response.headers_mut().insert(X_REQUEST_ID, request_id);
-        Ok(response)
-    }
-
     /// No route of the router takes a body: what a client sends all the same must not cost it the answer.
-    async fn without_body(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        let (head, body) = request.into_parts();
+    async fn without_body(&self, request: Request<Incoming>, client: Client) -> Response<Body> {
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(client);
         let closing = leave_unread(&head.headers, body);
-        let mut response = self.router.oneshot(Request::from_parts(head, Body::empty())).await?;
+        let Ok(mut response) = self.router.clone().oneshot(Request::from_parts(head, Body::empty())).await;
         response.headers_mut().extend(closing);
-        Ok(response)
+        response
     }
 
-    async fn data_plane(&self, request: Request<Incoming>, request_id: &HeaderValue) -> Response<Body> {
+    async fn data_plane(&self, request: Request<Incoming>, client: Client, request_id: &HeaderValue) -> Response<Body> {
         let began = Instant::now();
         let gateway = &self.gateway;
         let route = Route::of(request.method(), request.uri().path());
         let mut response = match gateway.in_progress.try_acquire() {
             Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
-            Ok(_permit) => match self.checked(request, route, request_id).await {
+            Ok(_permit) => match self.checked(request, route, client, request_id).await {
                 Ok(forwarded) => gateway.forward(&forwarded).await,
                 Err(response) => *response,
             },
@@ -98,9 +85,10 @@ impl App {
         &self,
         request: Request<Incoming>,
         route: Route,
+        client: Client,
         request_id: &HeaderValue,
     ) -> Result<Forwarded, Box<Response<Body>>> {
-        let user = match self.check_head(&request, route) {
+        let user = match self.check_head(&request, route, client) {
             Ok(user) => user,
             Err(problem) => return Err(Box::new(refused(request, problem))),
         };
@@ -117,7 +105,7 @@ impl App {
         Ok(Forwarded { method, path_and_query, user, headers, request_id: request_id.clone(), body, kind })
     }
 
-    fn check_head(&self, request: &Request<Incoming>, route: Route) -> Result<UserId, Problem> {
+    fn check_head(&self, request: &Request<Incoming>, route: Route, client: Client) -> Result<UserId, Problem> {
         let allowed = match route {
             Route::other => "GET, HEAD, PUT, DELETE",
             Route::list if request.method() != Method::GET => "GET",
@@ -127,8 +115,7 @@ impl App {
         if !allowed.is_empty() {
             return Err(Problem::new(ProblemCode::MethodNotAllowed, format!("this route has {allowed}")));
         }
-        let client = request.extensions().get::<PeerAddress>().map(|peer| peer.0.ip());
-        let user = user_of(request.headers(), self.gateway.config.keyless, client)?;
+        let user = user_of(request.headers(), self.gateway.config.keyless, Some(client.0))?;
         if let Some(encoded) = request.uri().path().strip_prefix(ENTRIES_PREFIX) {
             decode_key(encoded).map_err(|invalid| Problem::new(ProblemCode::KeyInvalid, invalid.to_string()))?;
         }
@@ -138,6 +125,27 @@ impl App {
         Ok(user)
     }
 }
+
+impl Handler for App {
+    type Body = Body;
+
+    async fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+        let request_id = service::request_id::of(request.headers());
+        let path = request.uri().path();
+        let client = Client(peer.ip());
+        let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
+            self.data_plane(request, client, &request_id).await
+        } else {
+            self.without_body(request, client).await
+        };
+        response.headers_mut().insert(X_REQUEST_ID, request_id);
+        response
+    }
+}
+
+/// The address of the client; the router's requests have it as an extension.
+#[derive(Clone, Copy)]
+struct Client(IpAddr);
 
 /// An error answer to a request whose body, if any, stays unread; the connection ends with it in that case.
 fn refused(request: Request<Incoming>, problem: Problem) -> Response<Body> {

@@ -31,6 +31,12 @@ pub const KEY_MAX_BYTES: usize = 1024;
 impl EntryKey {
     /// Checks an already decoded key.
     pub fn parse(key: &str) -> Result<Self, KeyInvalid> {
+        Self::check(key)?;
+        Ok(Self(key.into()))
+    }
+
+    /// Whether an already decoded text is a key.
+    pub fn check(key: &str) -> Result<(), KeyInvalid> {
         if key.is_empty() {
             return Err(KeyInvalid::Empty);
         }
@@ -40,7 +46,7 @@ impl EntryKey {
         if key.chars().any(char::is_control) {
             return Err(KeyInvalid::Control);
         }
-        Ok(Self(key.into()))
+        Ok(())
     }
 
     /// The key itself.

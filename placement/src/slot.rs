@@ -21,7 +21,12 @@ pub struct SlotInvalid(u16);
 impl Slot {
     /// The slot of a user: the low 12 bits of XXH3-64 (seed 0) of the id's bytes.
     pub fn of_user(user: &UserId) -> Self {
-        Self((xxh3_64(user.as_str().as_bytes()) & (SLOT_COUNT as u64 - 1)) as u16)
+        Self::of_user_text(user.as_str())
+    }
+
+    /// [`Slot::of_user`] for the text of a checked id.
+    pub fn of_user_text(user: &str) -> Self {
+        Self((xxh3_64(user.as_bytes()) & (SLOT_COUNT as u64 - 1)) as u16)
     }
 
     /// All slots in order.

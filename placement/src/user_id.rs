@@ -19,10 +19,15 @@ pub const USER_ID_MAX_BYTES: usize = 256;
 impl UserId {
     /// Checks the bytes of a header value.
     pub fn parse(bytes: &[u8]) -> Result<Self, UserIdInvalid> {
+        Self::check(bytes).map(|id| Self(id.into()))
+    }
+
+    /// The text of an id, if the bytes are one.
+    pub fn check(bytes: &[u8]) -> Result<&str, UserIdInvalid> {
         if bytes.is_empty() || bytes.len() > USER_ID_MAX_BYTES || !bytes.iter().all(u8::is_ascii_graphic) {
             return Err(UserIdInvalid);
         }
-        std::str::from_utf8(bytes).map(|id| Self(id.into())).map_err(|_| UserIdInvalid)
+        std::str::from_utf8(bytes).map_err(|_| UserIdInvalid)
     }
 
     /// The id itself.

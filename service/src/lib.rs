@@ -1,6 +1,8 @@
 //! What every program of the product does alike: settings, logs, listening, stopping.
 
+pub mod answer_body;
 pub mod body;
+pub mod fixed_counters;
 pub mod healthcheck;
 pub mod listen;
 pub mod logging;
@@ -12,4 +14,5 @@ pub mod running;
 pub mod settings;
 pub mod stop;
 
+pub use answer_body::AnswerBody;
 pub use running::RunningServer;

@@ -5,31 +5,57 @@
 
 mod connection;
 mod pace;
+mod paced;
 
-use std::convert::Infallible;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::service::Service;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-pub use connection::PeerAddress;
 pub use pace::PaceLimits;
 
 /// The first pause after an accept error such as "too many open files"; doubled up to [`ACCEPT_PAUSE_MAX`].
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two tries to accept.
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What answers the requests of a listener. A function of request and peer is one.
+pub trait Handler: Send + Sync + 'static {
+    /// The body of an answer.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
+
+    /// Answers one request of the client at `peer`. A panic closes the connection only.
+    fn respond(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+impl<F, A, B> Handler for F
+where
+    F: Fn(Request<Incoming>, SocketAddr) -> A + Send + Sync + 'static,
+    A: Future<Output = Response<B>> + Send,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    type Body = B;
+
+    fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> impl Future<Output = Response<B>> + Send {
+        self(request, peer)
+    }
+}
 
 /// How to serve.
 #[derive(Clone, Copy, Debug)]
@@ -58,47 +84,57 @@ pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
+/// The stop, told to all connections.
+#[derive(Default)]
+struct Closing {
+    begun: AtomicBool,
+    token: CancellationToken,
+}
+
+impl Closing {
+    fn begin(&self) {
+        // Before anybody is woken by the token: whoever is, looks here.
+        self.begun.store(true, Ordering::Release);
+        self.token.cancel();
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+}
+
 /// Serves until `stop`, then stops accepting, closes idle connections, lets requests in flight finish for
 /// [`ServeOptions::drain_timeout`] and closes the rest. Returns when no connection is left.
-///
-/// Requests carry a [`PeerAddress`] extension. A panic in the handler closes its connection only.
-pub async fn serve<S, B>(listener: TcpListener, handler: S, options: ServeOptions, stop: CancellationToken)
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let permits = Arc::new(Semaphore::new(options.max_connections));
-    let connections = TaskTracker::new();
-    let hard_stop = CancellationToken::new();
+pub async fn serve<H: Handler>(listener: TcpListener, handler: H, options: ServeOptions, stop: CancellationToken) {
+    let handler = Arc::new(handler);
+    let places = Arc::new(Semaphore::new(options.max_connections));
+    let closing = Arc::new(Closing::default());
+    let mut connections = JoinSet::new();
+    let mut place = None;
     loop {
-        let permit = tokio::select! {
+        tokio::select! {
             () = stop.cancelled() => break,
-            permit = Arc::clone(&permits).acquire_owned() => permit.expect("the semaphore is never closed"),
-        };
-        let (stream, peer) = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = accept(&listener) => accepted,
-        };
-        let handler = handler.clone();
-        let (stop, hard_stop) = (stop.clone(), hard_stop.clone());
-        connections.spawn(async move {
-            let served = connection::serve_one(stream, peer, handler, options.pace, &stop);
-            tokio::select! {
-                () = hard_stop.cancelled() => {}
-                () = served => {}
+            Some(_ended) = connections.join_next() => {}
+            free = Arc::clone(&places).acquire_owned(), if place.is_none() => place = free.ok(),
+            (stream, peer) = accept(&listener), if place.is_some() => {
+                let (handler, closing, place) = (Arc::clone(&handler), Arc::clone(&closing), place.take());
+                connections.spawn(async move {
+                    connection::serve_one(stream, peer, handler, options.pace, closing).await;
+                    drop(place);
+                });
             }
-            drop(permit);
-        });
+        }
     }
     drop(listener);
-    connections.close();
-    if timeout(options.drain_timeout, connections.wait()).await.is_err() {
+    closing.begin();
+    if timeout(options.drain_timeout, all_ended(&mut connections)).await.is_err() {
         tracing::warn!(connections = connections.len(), "the drain timeout is over: closing what is left");
-        hard_stop.cancel();
-        connections.wait().await;
+        connections.shutdown().await;
     }
+}
+
+async fn all_ended(connections: &mut JoinSet<()>) {
+    while connections.join_next().await.is_some() {}
 }
 
 /// The next connection; errors are waited out, they must not end the server.

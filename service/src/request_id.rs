@@ -10,9 +10,14 @@ pub const REQUEST_ID_MAX_BYTES: usize = 128;
 pub fn of(headers: &HeaderMap) -> HeaderValue {
     let mut sent = headers.get_all(X_REQUEST_ID).iter();
     match (sent.next(), sent.next()) {
-        (Some(id), None) if is_sane(id) => id.clone(),
+        (id, None) => of_one(id),
         _ => fresh(),
     }
+}
+
+/// [`of`] for whoever has found the one header, or that there is none.
+pub fn of_one(sent: Option<&HeaderValue>) -> HeaderValue {
+    sent.filter(|id| is_sane(id)).map_or_else(fresh, HeaderValue::clone)
 }
 
 fn is_sane(id: &HeaderValue) -> bool {
@@ -22,10 +27,9 @@ fn is_sane(id: &HeaderValue) -> bool {
 
 fn fresh() -> HeaderValue {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let number = rand::random::<u128>();
     let mut digits = [0; 32];
-    for (place, digit) in digits.iter_mut().enumerate() {
-        *digit = HEX[(number >> (4 * place)) as usize & 15];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(rand::random::<[u8; 16]>()) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     }
     HeaderValue::from_bytes(&digits).expect("hex digits are a header value")
 }

@@ -1,8 +1,8 @@
 //! A process that may open no further file: the listener waits until it may again. A program of its own, for the limit is
 //! the whole process's.
 
-use std::convert::Infallible;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -27,9 +27,7 @@ fn limit_open_files(limit: Option<u64>) {
 async fn connections_that_find_no_free_file_are_served_once_there_is_one() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address");
-    let handler = hyper::service::service_fn(|_: Request<Incoming>| async {
-        Ok::<_, Infallible>(Response::new(Body::from("ok")))
-    });
+    let handler = |_: Request<Incoming>, _: SocketAddr| async { Response::new(Body::from("ok")) };
     let stop = CancellationToken::new();
     let serving = tokio::spawn(serve(listener, handler, ServeOptions::default(), stop.clone()));
 

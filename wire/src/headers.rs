@@ -20,3 +20,5 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// What an entry without its own `Cache-Control` is served with.
 pub const DEFAULT_CACHE_CONTROL: &str = "private, no-cache";
+/// What an entry stored without a `Content-Type` is served with.
+pub const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";

@@ -6,6 +6,7 @@ use placement::slot_hold::Reign;
 
 use super::Outgoing;
 use crate::entry_name::EntryName;
+use crate::l1::Held;
 use crate::limits;
 use crate::node::Node;
 use crate::old_bugs::{OldBug, is_back};
@@ -15,22 +16,26 @@ use crate::slots::LockedSlot;
 pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
     let scan = {
         let (node, stream) = (Arc::clone(&node), Arc::clone(&stream));
-        move || node.l1.hottest(|name, tag| stream.slots.get(&name.slot) == Some(&tag))
+        move || node.l1.hottest(|slot, tag| stream.slots.get(&slot) == Some(&tag))
     };
     let Ok(hottest) = tokio::task::spawn_blocking(scan).await else {
         stream.break_off("L1 could not be read");
         return;
     };
-    stream.begin_copy(hottest.len() as u64, hottest.iter().map(|(_, bytes)| bytes).sum());
-    for (number, (name, bytes)) in hottest.iter().enumerate() {
+    let payload = |held: &Held| held.payload() as u64;
+    stream.begin_copy(hottest.len() as u64, hottest.iter().map(|held| payload(held)).sum());
+    for (number, held) in hottest.into_iter().enumerate() {
+        let (name, bytes) = (held.name(), payload(&held));
+        // It may be replaced or dropped while we wait: what goes is looked up then, and this one need not stay in memory.
+        drop(held);
         tokio::select! {
-            () = node.handoff.rate.take(*bytes) => {}
+            () = node.handoff.rate.take(bytes) => {}
             () = stream.ended() => return,
         }
         if !stream.room().await {
             return;
         }
-        copy_one(&node, &stream, name, *bytes);
+        copy_one(&node, &stream, &name, bytes);
         if number % limits::HANDOFF_TURN == 0 {
             tokio::task::yield_now().await;
         }

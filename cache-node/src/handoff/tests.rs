@@ -52,8 +52,7 @@ async fn pair(adjust: impl Fn(&mut Config)) -> Pair {
         claim(&node).await;
         tokio::spawn(crate::renewals::run(Arc::clone(&node), stop.clone()));
         let app = App::new(Arc::clone(&node));
-        let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
-        tokio::spawn(serve(listener, handler, ServeOptions::default(), stop.clone()));
+        tokio::spawn(serve(listener, app, ServeOptions::default(), stop.clone()));
         nodes.push(node);
     }
     let members = vec![Member { id: id("n1"), weight: Weight::default() }];

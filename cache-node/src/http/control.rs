@@ -75,12 +75,11 @@ pub(super) async fn slots(State(node): State<Arc<Node>>) -> Result<Json<SlotsRep
 
 fn slots_report(node: &Node) -> SlotsReport {
     let mut contents: HashMap<Slot, SlotContents> = HashMap::new();
-    node.l1.for_each(|name, tag, value_bytes| {
-        if node.slots.word(name.slot).servable() == Some(tag) {
-            let slot = name.slot;
+    node.l1.for_each(|slot, tag, payload_bytes| {
+        if node.slots.word(slot).servable() == Some(tag) {
             let held = contents.entry(slot).or_insert(SlotContents { slot, entries: 0, bytes: 0 });
             held.entries += 1;
-            held.bytes += (name.size() + value_bytes) as u64;
+            held.bytes += payload_bytes as u64;
         }
     });
     let mut slots: Vec<_> = contents.into_values().collect();

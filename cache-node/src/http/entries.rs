@@ -11,21 +11,22 @@ use placement::freshness::Bypass;
 use service::body::{BodyError, read_limited};
 use wire::ProblemCode;
 use wire::entries::{ENTRIES_PREFIX, decode_key};
-use wire::headers::{CACHE_STATUS, X_SHARDCACHE_DETACHED, X_USER_ID};
+use wire::headers::{CACHE_STATUS, DEFAULT_CONTENT_TYPE, X_SHARDCACHE_DETACHED, X_USER_ID};
 
 use super::answer;
 use super::conditions::{BadCondition, ReadCondition, read_condition, write_precondition};
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
+use crate::read_path::Looked;
 use crate::write_path::WriteRequest;
 
 type Refusal = Box<Response<Body>>;
 
 /// Answers one request of the route; everything about it is checked before its body is asked for.
-pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, looked: Looked) -> Response<Body> {
     let answered = match *request.method() {
-        Method::GET | Method::HEAD => read(node, &request).await,
+        Method::GET | Method::HEAD => read(node, &request, looked).await,
         Method::PUT => put(node, request).await,
         Method::DELETE => delete(node, &request).await,
         _ => {
@@ -37,11 +38,14 @@ pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Res
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
+async fn read(node: &Arc<Node>, request: &Request<Incoming>, looked: Looked) -> Result<Response<Body>, Refusal> {
     let headers = request.headers();
     let name = name_of(request)?;
-    let read =
-        if is_detached(headers) { node.read_direct(&name, Bypass::Detached).await } else { node.read(&name).await };
+    let read = if is_detached(headers) {
+        node.read_direct(&name, Bypass::Detached).await
+    } else {
+        node.read_on(&name, looked).await
+    };
     let read = read.map_err(|refused| Box::new(answer::read_refused(refused)))?;
     super::listing::count(node, &read);
     let version = read.content.as_ref().map(|entry| entry.version);
@@ -60,7 +64,7 @@ async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Bo
     let name = name_of(&request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     let content_type =
-        stored_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_else(|| "application/octet-stream".into());
+        stored_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_else(|| DEFAULT_CONTENT_TYPE.into());
     let cache_control = stored_header(request.headers(), &header::CACHE_CONTROL)?;
     let limit = node.config.max_value_bytes;
     let value = read_limited(request.into_body(), limit, limits::BODY_DEADLINE).await.map_err(body_failed)?;

@@ -134,7 +134,7 @@ pub(super) fn count(node: &Node, read: &Read) {
         Source::L2 => Tier::l2,
         Source::Origin { .. } => Tier::origin,
     };
-    node.metrics.reads.get_or_create(&TierLabels { tier }).inc();
+    node.metrics.reads.inc(&TierLabels { tier });
     if let Source::Bypass(bypass) = read.source {
         node.metrics.bypasses.get_or_create(&BypassLabels { reason: bypass.into() }).inc();
     }

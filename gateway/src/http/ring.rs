@@ -7,10 +7,10 @@ use axum::body::Body;
 use axum::extract::State;
 use http::{Request, Response};
 use placement::Slot;
-use service::listen::PeerAddress;
 use wire::ring_document::{Location, RingDocument};
 use wire::{Problem, ProblemCode};
 
+use super::Client;
 use crate::gateway::Gateway;
 use crate::route_user::user_of;
 
@@ -23,7 +23,7 @@ pub(super) async fn locate(
     State(gateway): State<Arc<Gateway>>,
     request: Request<Body>,
 ) -> Result<Json<Location>, Response<Body>> {
-    let client = request.extensions().get::<PeerAddress>().map(|peer| peer.0.ip());
+    let client = request.extensions().get::<Client>().map(|client| client.0);
     let user = user_of(request.headers(), gateway.config.keyless, client).map_err(Problem::into_response)?;
     let view = gateway.ring.view();
     let no_ring = || Problem::new(ProblemCode::OwnerUnavailable, "there is no ring yet: run `migrator init`");

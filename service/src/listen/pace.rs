@@ -1,12 +1,13 @@
-//! How slow a peer may be, kept without a timer per request.
+//! How slow a peer may be, kept without a timer or a reading of the clock per event.
 //!
-//! The connection notes when its present wait began; one timer per connection sleeps until the earliest moment at which that
-//! wait could be too long, and then looks again.
+//! What happens on the connection only says which wait begins; when the connection comes to wait for its peer, it reads the
+//! clock once and dates what began since. One timer per connection sleeps until the earliest moment at which the wait could
+//! be too long, and then looks again.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
 
 /// How slow a peer may be.
 #[derive(Clone, Copy, Debug)]
@@ -30,36 +31,48 @@ const IDLE: u64 = 0;
 const HEAD: u64 = 1;
 const REQUEST: u64 = 2;
 const KIND_BITS: u32 = 2;
+const KIND: u64 = (1 << KIND_BITS) - 1;
+/// In place of milliseconds: the wait began, and the clock was not read since.
+const UNDATED: u64 = u64::MAX >> KIND_BITS;
 /// In [`Pace::blocked_since`]: the peer takes what is sent.
 const NOT_BLOCKED: u64 = u64::MAX;
+
+/// A moment in milliseconds, of a clock that is read in a quarter of the time of the exact one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CoarseMoment(u64);
+
+/// By how much a [`CoarseMoment`] may be behind: the kernel moves that clock at its ticks, the rarest of which are 10 ms apart.
+pub(super) const COARSE_LAG: Duration = Duration::from_millis(20);
+
+impl CoarseMoment {
+    pub(super) fn now() -> Self {
+        let time = clock_gettime(ClockId::MonotonicCoarse);
+        Self(time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000)
+    }
+
+    pub(super) fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
 
 /// The clock of one connection.
 #[derive(Debug)]
 pub(super) struct Pace {
     limits: PaceLimits,
-    start: Instant,
     reading: AtomicU64,
     blocked_since: AtomicU64,
 }
 
 impl Pace {
     pub(super) fn new(limits: PaceLimits) -> Self {
-        Self {
-            limits,
-            start: Instant::now(),
-            reading: AtomicU64::new(IDLE),
-            blocked_since: AtomicU64::new(NOT_BLOCKED),
-        }
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.start.elapsed().as_millis() as u64
+        let reading = AtomicU64::new(UNDATED << KIND_BITS | IDLE);
+        Self { limits, reading, blocked_since: AtomicU64::new(NOT_BLOCKED) }
     }
 
     /// Bytes came in: outside of a request they begin a head.
     pub(super) fn bytes_read(&self) {
-        if self.reading.load(Relaxed) & 3 == IDLE {
-            self.reading.store(self.now_ms() << KIND_BITS | HEAD, Relaxed);
+        if self.reading.load(Relaxed) & KIND == IDLE {
+            self.reading.store(UNDATED << KIND_BITS | HEAD, Relaxed);
         }
     }
 
@@ -70,7 +83,7 @@ impl Pace {
 
     /// The answer has been handed over whole, or given up.
     pub(super) fn request_ended(&self) {
-        self.reading.store(self.now_ms() << KIND_BITS | IDLE, Relaxed);
+        self.reading.store(UNDATED << KIND_BITS | IDLE, Relaxed);
     }
 
     /// The peer took bytes (or there was nothing to take).
@@ -83,24 +96,35 @@ impl Pace {
     /// The peer's window is full.
     pub(super) fn write_blocked(&self) {
         if self.blocked_since.load(Relaxed) == NOT_BLOCKED {
-            self.blocked_since.store(self.now_ms(), Relaxed);
+            self.blocked_since.store(UNDATED, Relaxed);
         }
     }
 
-    /// `None`: the peer has been too slow. Else how long it certainly is not.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        let now = self.now_ms();
+    /// The connection can do nothing more at `now`: the waits that began since the last time count from here.
+    pub(super) fn waits_from(&self, now: CoarseMoment) {
         let reading = self.reading.load(Relaxed);
-        let since = Duration::from_millis(now.saturating_sub(reading >> KIND_BITS));
+        let blocked = self.blocked_since.load(Relaxed);
+        if reading >> KIND_BITS == UNDATED {
+            self.reading.store(now.0 << KIND_BITS | reading & KIND, Relaxed);
+        }
+        if blocked == UNDATED {
+            self.blocked_since.store(now.0, Relaxed);
+        }
+    }
+
+    /// After [`Pace::waits_from`]. `None`: the peer has been too slow. Else how long it certainly is not.
+    pub(super) fn time_left(&self, now: CoarseMoment) -> Option<Duration> {
+        let since = |began: u64| Duration::from_millis(now.0.saturating_sub(began));
+        let reading = self.reading.load(Relaxed);
         let shortest = self.limits.head.min(self.limits.idle).min(self.limits.stuck_reader);
-        let for_reading = match reading & 3 {
-            IDLE => self.limits.idle.checked_sub(since),
-            HEAD => self.limits.head.checked_sub(since),
+        let for_reading = match reading & KIND {
+            IDLE => self.limits.idle.checked_sub(since(reading >> KIND_BITS)),
+            HEAD => self.limits.head.checked_sub(since(reading >> KIND_BITS)),
             _ => Some(shortest),
         };
         let for_writing = match self.blocked_since.load(Relaxed) {
             NOT_BLOCKED => Some(shortest),
-            blocked => self.limits.stuck_reader.checked_sub(Duration::from_millis(now.saturating_sub(blocked))),
+            blocked => self.limits.stuck_reader.checked_sub(since(blocked)),
         };
         let left = for_reading?.min(for_writing?).min(shortest);
         (!left.is_zero()).then_some(left)
@@ -112,46 +136,50 @@ mod tests {
     use super::*;
 
     fn pace() -> Pace {
-        Pace::new(PaceLimits {
-            head: Duration::from_secs(1),
-            idle: Duration::from_secs(3),
-            stuck_reader: Duration::from_secs(2),
-        })
+        let second = Duration::from_secs(1);
+        Pace::new(PaceLimits { head: second, idle: 3 * second, stuck_reader: 2 * second })
     }
 
-    /// As if the connection had begun that much earlier.
-    fn pass(pace: &mut Pace, seconds: u64) {
-        pace.start -= Duration::from_secs(seconds);
+    /// The connection comes to wait at that second; whether its peer may go on.
+    fn may_go_on(pace: &Pace, second: u64) -> bool {
+        let now = CoarseMoment(second * 1000);
+        pace.waits_from(now);
+        pace.time_left(now).is_some()
     }
 
     #[test]
     fn an_idle_peer_has_the_idle_bound_and_a_dribbled_head_the_shorter_one() {
-        let mut idle = pace();
-        pass(&mut idle, 2);
-        assert!(idle.time_left().is_some());
+        let idle = pace();
+        assert!(may_go_on(&idle, 10) && may_go_on(&idle, 12) && !may_go_on(&idle, 13));
+        let slow = pace();
+        assert!(may_go_on(&slow, 10));
+        slow.bytes_read();
+        assert!(may_go_on(&slow, 12));
+        slow.bytes_read();
+        assert!(!may_go_on(&slow, 13), "more bytes give no more time");
+    }
+
+    #[test]
+    fn the_idle_bound_begins_anew_with_the_end_of_each_request() {
+        let idle = pace();
         idle.bytes_read();
-        pass(&mut idle, 1);
-        idle.bytes_read();
-        assert!(idle.time_left().is_none(), "more bytes give no more time");
-        let mut idle = pace();
-        pass(&mut idle, 3);
-        assert!(idle.time_left().is_none());
+        idle.request_began();
+        idle.request_ended();
+        assert!(may_go_on(&idle, 100) && may_go_on(&idle, 102) && !may_go_on(&idle, 103));
     }
 
     #[test]
     fn a_request_in_progress_has_no_bound_here_but_a_reader_that_takes_nothing_has() {
-        let mut busy = pace();
+        let busy = pace();
         busy.bytes_read();
         busy.request_began();
-        pass(&mut busy, 100);
-        assert!(busy.time_left().is_some());
+        assert!(may_go_on(&busy, 100));
         busy.write_blocked();
-        pass(&mut busy, 1);
+        assert!(may_go_on(&busy, 200) && may_go_on(&busy, 201));
         busy.write_moved();
         busy.write_blocked();
-        pass(&mut busy, 1);
-        assert!(busy.time_left().is_some());
-        pass(&mut busy, 1);
-        assert!(busy.time_left().is_none());
+        assert!(may_go_on(&busy, 202) && may_go_on(&busy, 203));
+        busy.write_blocked();
+        assert!(!may_go_on(&busy, 204), "another try is no progress");
     }
 }

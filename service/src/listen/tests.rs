@@ -47,10 +47,10 @@ impl Server {
         let stop = CancellationToken::new();
         let gate = Arc::new(Gate { arrived: Semaphore::new(0), go_on: Semaphore::new(0) });
         let held = Arc::clone(&gate);
-        let handler = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let handler = move |request: Request<Incoming>, _peer: SocketAddr| {
             let gate = Arc::clone(&held);
-            async move { Ok::<_, Infallible>(answer(request, &gate).await) }
-        });
+            async move { answer(request, &gate).await }
+        };
         let serving = tokio::spawn(serve(listener, handler, options, stop.clone()));
         Self { address, stop, serving, gate }
     }

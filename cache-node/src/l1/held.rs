@@ -1,0 +1,190 @@
+//! One entry as L1 holds it: name, texts and value in one allocation of their exact size.
+//!
+//! Copied on the way in, for what comes from a connection is often a piece of a much larger buffer, and would keep all of it.
+
+use std::num::NonZeroU8;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use origin::StoredEntry;
+use placement::slot_hold::Reign;
+use placement::{EntryKey, Slot, UserId};
+use wire::entries::Version;
+use wire::headers::DEFAULT_CONTENT_TYPE;
+
+use super::Content;
+use crate::clock::Moment;
+use crate::entry_name::{AskedName, EntryName};
+
+/// An entry, or the knowledge that there is none, under its name.
+pub(crate) struct Held {
+    /// The reign it was stored under; it is of use only while that is the slot's reign (protocol T7).
+    pub(super) tag: Reign,
+    pub(super) stored_at: Moment,
+    pub(super) expires_at: Moment,
+    /// Hits since it was stored: the order in which entries are handed to another node.
+    hits: AtomicU32,
+    /// User, key, entity tag, content type, cache control, value.
+    bytes: Bytes,
+    user: u16,
+    key: u16,
+    texts: Option<Texts>,
+}
+
+/// What there is beside the value, if there is an entry.
+#[derive(Clone, Copy)]
+struct Texts {
+    version: Version,
+    /// Never 0, which keeps an `Option` of this as small.
+    etag: NonZeroU8,
+    content_type: u16,
+    /// [`NO_TEXT`]: none was stored.
+    cache_control: u16,
+}
+
+const NO_TEXT: u16 = u16::MAX;
+
+impl Held {
+    /// `None`: a text is longer than any that can be written (PUT bounds them), so that the entry is not held.
+    pub(super) fn new(
+        name: &EntryName,
+        tag: Reign,
+        content: &Content,
+        stored_at: Moment,
+        expires_at: Moment,
+    ) -> Option<Self> {
+        let (user, key) = (name.user.as_str(), name.key.as_str());
+        let mut parts = vec![user.as_bytes(), key.as_bytes()];
+        let etag = content.as_ref().map(|entry| entry.version.etag());
+        let texts = match content.as_deref().zip(etag.as_ref()) {
+            None => None,
+            Some((entry, etag)) => {
+                let cache_control = entry.cache_control.as_deref();
+                let texts = Texts {
+                    version: entry.version,
+                    etag: NonZeroU8::try_from(u8::try_from(etag.len()).ok()?).ok()?,
+                    content_type: text_length(&entry.content_type)?,
+                    cache_control: cache_control.map_or(Some(NO_TEXT), text_length)?,
+                };
+                let entity_tag = etag.as_bytes();
+                let cache_control = cache_control.unwrap_or_default().as_bytes();
+                parts.extend([entity_tag, entry.content_type.as_bytes(), cache_control, &entry.value]);
+                Some(texts)
+            }
+        };
+        let (user, key) = (text_length(user)?, text_length(key)?);
+        let bytes = Bytes::from(parts.concat());
+        Some(Self { tag, stored_at, expires_at, hits: AtomicU32::new(0), bytes, user, key, texts })
+    }
+
+    pub(super) fn is(&self, name: &AskedName<'_>) -> bool {
+        let user = name.user.as_bytes();
+        usize::from(self.user) == user.len()
+            && usize::from(self.key) == name.key.len()
+            && self.bytes.starts_with(user)
+            && self.bytes[user.len()..].starts_with(name.key.as_bytes())
+    }
+
+    pub(super) fn count_hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn hits(&self) -> u32 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of name, texts and value.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of key, user and value.
+    pub(crate) fn payload(&self) -> usize {
+        usize::from(self.user) + usize::from(self.key) + self.value_range().len()
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        Slot::of_user_text(self.text(0..usize::from(self.user)))
+    }
+
+    pub(crate) fn name(&self) -> EntryName {
+        let (user, key) = (usize::from(self.user), usize::from(self.key));
+        let user_id = UserId::parse(&self.bytes[..user]).expect("it was a user id when it was put in");
+        let key = EntryKey::parse(self.text(user..user + key)).expect("it was a key when it was put in");
+        EntryName::new(user_id, key)
+    }
+
+    pub(crate) fn content(&self) -> Content {
+        self.texts.map(|texts| {
+            let cache_control = self.cache_control_range(texts);
+            Arc::new(StoredEntry {
+                value: self.value(),
+                content_type: self.text(self.content_type_range(texts)).to_owned(),
+                cache_control: cache_control.map(|range| self.text(range).to_owned()),
+                version: texts.version,
+            })
+        })
+    }
+
+    /// Whether there is an entry of the name.
+    pub(crate) fn is_present(&self) -> bool {
+        self.texts.is_some()
+    }
+
+    /// The value; nothing is copied.
+    pub(crate) fn value(&self) -> Bytes {
+        self.bytes.slice(self.value_range())
+    }
+
+    /// The entity tag, ready for an answer.
+    pub(crate) fn etag(&self) -> Option<HeaderValue> {
+        self.texts.and_then(|texts| self.header(self.etag_range(texts)))
+    }
+
+    /// The content type, ready for an answer; `None` if it is the default, or can stand in none.
+    pub(crate) fn content_type(&self) -> Option<HeaderValue> {
+        let range = self.content_type_range(self.texts?);
+        if self.bytes[range.clone()] == *DEFAULT_CONTENT_TYPE.as_bytes() { None } else { self.header(range) }
+    }
+
+    /// The stored cache control, ready for an answer; `None` if there is none, or it can stand in none.
+    pub(crate) fn cache_control(&self) -> Option<HeaderValue> {
+        self.texts.and_then(|texts| self.header(self.cache_control_range(texts)?))
+    }
+
+    fn header(&self, range: Range<usize>) -> Option<HeaderValue> {
+        HeaderValue::from_maybe_shared(self.bytes.slice(range)).ok()
+    }
+
+    fn text(&self, range: Range<usize>) -> &str {
+        std::str::from_utf8(&self.bytes[range]).expect("it was a text when it was put in")
+    }
+
+    fn etag_range(&self, texts: Texts) -> Range<usize> {
+        let start = usize::from(self.user) + usize::from(self.key);
+        start..start + usize::from(texts.etag.get())
+    }
+
+    fn content_type_range(&self, texts: Texts) -> Range<usize> {
+        let start = self.etag_range(texts).end;
+        start..start + usize::from(texts.content_type)
+    }
+
+    fn cache_control_range(&self, texts: Texts) -> Option<Range<usize>> {
+        let start = self.content_type_range(texts).end;
+        (texts.cache_control != NO_TEXT).then(|| start..start + usize::from(texts.cache_control))
+    }
+
+    fn value_range(&self) -> Range<usize> {
+        let Some(texts) = self.texts else { return self.bytes.len()..self.bytes.len() };
+        let before = self.cache_control_range(texts).map_or(self.content_type_range(texts).end, |range| range.end);
+        before..self.bytes.len()
+    }
+}
+
+fn text_length(text: &str) -> Option<u16> {
+    u16::try_from(text.len()).ok().filter(|length| *length != NO_TEXT)
+}
