@@ -43,6 +43,11 @@ impl Auditor {
     pub(crate) fn samples_this_read(&self) -> bool {
         self.sampling.takes_this_read()
     }
+
+    #[cfg(test)]
+    pub(crate) fn reads(&self) -> u64 {
+        self.sampling.reads()
+    }
 }
 
 /// What a cache holds, or held, of the sampled name.

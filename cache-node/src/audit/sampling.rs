@@ -12,12 +12,24 @@ pub(super) struct Sampling {
     every: u64,
     seed: u64,
     reads: AtomicU64,
+    /// What spares most reads the draw: the low [`NUMBER_BITS`] of a sample's number, and above them how many reads before it
+    /// are none. It stays true whoever stored it, and when.
+    known: AtomicU64,
 }
+
+/// A read that is late by as many reads would be taken for another; they take days.
+const NUMBER_BITS: u32 = 40;
+const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 
 impl Sampling {
     /// One of `every` reads; 0: none.
     pub(super) fn new(every: u64, seed: u64) -> Self {
-        Self { every, seed, reads: AtomicU64::new(0) }
+        let sampling = Self { every, seed, reads: AtomicU64::new(0), known: AtomicU64::new(0) };
+        if every > 0 {
+            let first = sampling.draw(0);
+            sampling.know(first, first);
+        }
+        sampling
     }
 
     /// Whether this read is a sample. From one sample to the next are 1 to 2N − 1 reads, N in the mean.
@@ -26,8 +38,34 @@ impl Sampling {
             return false;
         }
         let read = self.reads.fetch_add(1, Ordering::Relaxed);
-        let (lot, place) = (read / self.every, read % self.every);
-        place == xxh3_64_with_seed(&lot.to_le_bytes(), self.seed) % self.every
+        let known = self.known.load(Ordering::Relaxed);
+        if (1..=known >> NUMBER_BITS).contains(&(known.wrapping_sub(read) & NUMBER)) {
+            return false;
+        }
+        let lot = read / self.every;
+        let taken = read == self.draw(lot);
+        if taken {
+            let next = self.draw(lot.saturating_add(1));
+            self.know(next, next.saturating_sub(read + 1));
+        }
+        taken
+    }
+
+    #[cfg(test)]
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    fn know(&self, sample: u64, none_before: u64) {
+        // With draws too far apart for the number's bits, nothing is known.
+        let none_before = if self.every < NUMBER / 2 { none_before.min(u64::MAX >> NUMBER_BITS) } else { 0 };
+        self.known.store(sample & NUMBER | none_before << NUMBER_BITS, Ordering::Relaxed);
+    }
+
+    /// Which read of the lot is the sample.
+    fn draw(&self, lot: u64) -> u64 {
+        let place = xxh3_64_with_seed(&lot.to_le_bytes(), self.seed) % self.every;
+        lot.saturating_mul(self.every).saturating_add(place)
     }
 }
 
@@ -56,6 +94,16 @@ mod tests {
     fn each_so_many_reads_in_a_row_give_one_sample() {
         let lots: Vec<_> = sampled(10, 1000).iter().map(|read| read / 10).collect();
         assert_eq!(lots, Vec::from_iter(0..100));
+    }
+
+    #[test]
+    fn what_is_known_of_the_next_sample_changes_no_draw() {
+        for every in [1, 2, 7, 1000, NUMBER, u64::MAX] {
+            let sampling = seeded(every);
+            for read in 0..5000 {
+                assert_eq!(sampling.takes_this_read(), read == sampling.draw(read / every), "{read} of {every}");
+            }
+        }
     }
 
     #[test]
