@@ -5,6 +5,7 @@
 mod envelope;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod look_ups;
 mod server;
 
 use std::sync::Arc;
@@ -20,15 +21,23 @@ use crate::entry_name::EntryName;
 use crate::l1::{Content, jittered};
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::shared_trips::SharedTrips;
 use envelope::Useless;
-use server::{Server, Session};
+use look_ups::{LookUps, Question};
+use server::{Failure, Held, Server, Session};
 
 /// All L2 servers of one node.
 pub(crate) struct L2 {
-    servers: Vec<Arc<Server>>,
+    servers: Vec<Shard>,
     ttl: Duration,
     negative_ttl: Duration,
     metrics: Arc<Metrics>,
+}
+
+/// One server, and the look-ups that share round trips to it.
+struct Shard {
+    server: Arc<Server>,
+    look_ups: Arc<SharedTrips<LookUps>>,
 }
 
 /// The right to fill one L2 key once: void unless the key still holds our nonce (R8).
@@ -52,15 +61,25 @@ pub(crate) enum Lookup {
 }
 
 impl L2 {
-    pub(crate) fn new(urls: &[RedisUrl], ttl: Duration, negative_ttl: Duration, metrics: &Arc<Metrics>) -> Self {
-        let servers = urls.iter().map(|url| Arc::new(Server::new(url, Arc::clone(metrics)))).collect();
-        Self { servers, ttl, negative_ttl, metrics: Arc::clone(metrics) }
+    /// `work` owns the look-ups in progress.
+    pub(crate) fn new(
+        urls: &[RedisUrl],
+        ttl: Duration,
+        negative_ttl: Duration,
+        metrics: &Arc<Metrics>,
+        work: &TaskTracker,
+    ) -> Self {
+        let shard = |url| {
+            let server = Arc::new(Server::new(url, Arc::clone(metrics)));
+            Shard { look_ups: LookUps::of(&server, work.clone()), server }
+        };
+        Self { servers: urls.iter().map(shard).collect(), ttl, negative_ttl, metrics: Arc::clone(metrics) }
     }
 
     /// Starts a task per server that keeps its session.
     pub(crate) fn start(&self, tasks: &TaskTracker, stop: &CancellationToken) {
-        for server in &self.servers {
-            tasks.spawn(Arc::clone(server).keep_session(stop.clone()));
+        for shard in &self.servers {
+            tasks.spawn(Arc::clone(&shard.server).keep_session(stop.clone()));
         }
     }
 
@@ -71,14 +90,14 @@ impl L2 {
 
     /// How many servers have a session, of how many.
     pub(crate) fn sessions(&self) -> (usize, usize) {
-        (self.servers.iter().filter(|server| server.session().is_some()).count(), self.servers.len())
+        (self.servers.iter().filter(|shard| shard.server.session().is_some()).count(), self.servers.len())
     }
 
     /// Returns when every server has a session, or [`limits::L2_CONNECT`] is over. A node that takes writes earlier has to
     /// do without L2 for their slots (R4), and loses what is warm there.
     pub(crate) async fn first_sessions(&self) {
         let all = async {
-            while self.servers.iter().any(|server| server.session().is_none()) {
+            while self.servers.iter().any(|shard| shard.server.session().is_none()) {
                 tokio::time::sleep(FIRST_SESSION_POLL).await;
             }
         };
@@ -93,30 +112,37 @@ impl L2 {
 
     /// The identity that a new space of the slot gets: that of its server, if it has a session.
     pub(crate) fn identity_for(&self, slot: Slot) -> Option<Arc<str>> {
-        let server = self.servers.get(slot.index() % self.servers.len().max(1))?;
-        server.session().map(|session| Arc::clone(&session.identity))
+        let shard = self.servers.get(slot.index() % self.servers.len().max(1))?;
+        shard.server.session().map(|session| Arc::clone(&session.identity))
     }
 
-    /// R6: lease or get. `None` when the space is not usable.
-    pub(crate) async fn look_up(&self, space: &str, name: &EntryName) -> Option<Lookup> {
-        let lease = self.prepare(space, name)?;
-        let mut command = redis::cmd("SET");
-        command.arg(&lease.redis_key).arg(&lease.nonce).arg("NX").arg("GET");
-        command.arg("PX").arg(limits::L2_LEASE.as_millis() as u64);
-        let answer: Option<Vec<u8>> = match lease.server.run(&lease.session, &command).await {
-            Ok(answer) => answer,
-            Err(_) => return Some(Lookup::Failed),
-        };
-        Some(match answer {
+    /// R6: lease or get, of names of one slot, in their order; in one round trip as far as one has room for them. `None` when
+    /// the space is not usable.
+    pub(crate) async fn look_up_all(&self, space: &str, names: &[&EntryName]) -> Option<Vec<Lookup>> {
+        let (shard, session) = self.find(space)?;
+        let leases: Vec<_> = names.iter().map(|name| L2Lease::of(shard, &session, space, name)).collect();
+        let questions = leases.iter().map(|lease| Question::lease_or_get(&session, &lease.redis_key, &lease.nonce));
+        let asked = shard.look_ups.ask_all(questions);
+        let mut found = Vec::with_capacity(names.len());
+        for ((asked, lease), name) in asked.into_iter().zip(leases).zip(names) {
+            found.push(match asked.answer().await.flatten() {
+                None => Lookup::Failed,
+                Some(held) => self.interpret(space, name, lease, held).await,
+            });
+        }
+        Some(found)
+    }
+
+    /// R6: what a key held means.
+    async fn interpret(&self, space: &str, name: &EntryName, lease: L2Lease, held: Held) -> Lookup {
+        match held {
             None => Lookup::Leased(lease),
             Some(held) if held.starts_with(LEASE_PREFIX) => Lookup::LeasedByAnother,
             Some(stored) => match envelope::decode(&lease.redis_key, stored, wall_ms()) {
-                // After it was read: whatever was in force of this session then is so still.
-                Ok(_) if !lease.server.is_still_itself(&lease.session).await => Lookup::Failed,
                 Ok((content, left)) => Lookup::Found(content, left),
                 Err(useless) => self.replace(space, name, useless).await,
             },
-        })
+        }
     }
 
     /// R6: what no node can use would be in the way until its TTL.
@@ -130,26 +156,27 @@ impl L2 {
 
     /// What the key holds, for an audit: takes no lease and leaves the lifetime as it is. `None` for everything but a content.
     pub(crate) async fn peek(&self, space: &str, name: &EntryName) -> Option<Content> {
-        let (server, session) = self.find(space)?;
+        let (shard, session) = self.find(space)?;
         let redis_key = name.l2_key(space);
         // As GET, but a command that writes, which a server that has become a replica refuses: as one it may have lost values.
-        let answer: Option<Vec<u8>> = server.run(&session, redis::cmd("GETEX").arg(&redis_key)).await.ok()?;
-        let (content, _) = envelope::decode(&redis_key, answer?, wall_ms()).ok()?;
-        server.is_still_itself(&session).await.then_some(content)
+        let mut command = redis::cmd("GETEX");
+        command.arg(&redis_key);
+        let held = shard.server.read(&session, vec![command]).await.pop()??;
+        envelope::decode(&redis_key, held?, wall_ms()).ok().map(|(content, _)| content)
     }
 
     /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.
     pub(crate) async fn void(&self, space: &str, name: &EntryName) -> Option<L2Lease> {
-        let lease = self.prepare(space, name)?;
+        let (shard, session) = self.find(space)?;
+        let lease = L2Lease::of(shard, &session, space, name);
         let mut command = redis::cmd("SET");
         command.arg(&lease.redis_key).arg(&lease.nonce).arg("PX").arg(limits::L2_LEASE.as_millis() as u64);
-        match lease.server.run::<()>(&lease.session, &command).await {
+        match lease.server.run::<()>(&session, &command).await {
             Ok(()) => Some(lease),
-            Err(error) => {
-                if error.kind() != redis::ErrorKind::Io {
-                    // The server answered and refused (full, read-only, …): R1 ends the session.
-                    lease.server.end_session(&lease.session);
-                }
+            Err(Failure::NoAnswer) => None,
+            Err(Failure::Refused) => {
+                // It answered (full, read-only, …): R1 ends the session.
+                lease.server.end_session(&session);
                 None
             }
         }
@@ -165,18 +192,20 @@ impl L2 {
         let _ = lease.server.run::<i64>(&lease.session, &command).await;
     }
 
-    fn prepare(&self, space: &str, name: &EntryName) -> Option<L2Lease> {
-        let (server, session) = self.find(space)?;
-        let nonce = format!("lease:{:032x}", rand::random::<u128>());
-        Some(L2Lease { server, session, redis_key: name.l2_key(space), nonce })
-    }
-
-    fn find(&self, space: &str) -> Option<(Arc<Server>, Arc<Session>)> {
+    fn find(&self, space: &str) -> Option<(&Shard, Arc<Session>)> {
         let (identity, _) = space.rsplit_once('/')?;
-        self.servers.iter().find_map(|server| {
-            let session = server.session().filter(|session| *session.identity == *identity)?;
-            Some((Arc::clone(server), session))
+        self.servers.iter().find_map(|shard| {
+            let session = shard.server.session().filter(|session| *session.identity == *identity)?;
+            Some((shard, session))
         })
+    }
+}
+
+impl L2Lease {
+    /// One to ask for, under a nonce of its own.
+    fn of(shard: &Shard, session: &Arc<Session>, space: &str, name: &EntryName) -> Self {
+        let nonce = format!("lease:{:032x}", rand::random::<u128>());
+        Self { server: Arc::clone(&shard.server), session: Arc::clone(session), redis_key: name.l2_key(space), nonce }
     }
 }
 

@@ -22,11 +22,13 @@ mod limits;
 mod metrics;
 mod node;
 mod old_bugs;
+mod origin_reads;
 mod ownership;
 mod read_path;
 mod renewals;
 mod running;
 mod sealing;
+mod shared_trips;
 mod slots;
 mod write_path;
 

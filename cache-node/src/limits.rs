@@ -17,11 +17,11 @@ pub(crate) const L2_LEASE: Duration = Duration::from_secs(5);
 pub(crate) const AUDITS_IN_PROGRESS_MAX: usize = 4;
 /// How long an audit waits for the origin: a healthy one answers in milliseconds, and a slow one has other work.
 pub(crate) const AUDIT_ORIGIN: Duration = Duration::from_secs(1);
-/// How long one L2 command may take: a healthy server answers in under 1 ms.
+/// How long one L2 command, or one pipeline of look-ups, may take: a healthy server answers in under 1 ms.
 pub(crate) const L2_COMMAND: Duration = Duration::from_millis(100);
 /// How long connecting to an L2 server and learning its identity may take.
 pub(crate) const L2_CONNECT: Duration = Duration::from_millis(500);
-/// How many commands in a row must fail before an L2 server is passed by.
+/// How many commands in a row an L2 server must refuse before it is passed by; one without an answer is enough.
 pub(crate) const L2_BREAKER_FAILURES: u32 = 3;
 /// How often an L2 server is probed: also how soon it is used again after it heals.
 pub(crate) const L2_PROBE_EVERY: Duration = Duration::from_millis(500);
@@ -41,8 +41,22 @@ pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest control or multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.
 pub(crate) const JSON_BODY_MAX: u64 = 2 * 1024 * 1024;
-/// How many keys of one multi-get are read at the same time.
-pub(crate) const MGET_CONCURRENCY: usize = 32;
+/// How many pipelines of look-ups may be under way to one L2 server.
+pub(crate) const L2_PIPELINES: usize = 2;
+/// How many look-ups share a pipeline: all of one multi-get.
+pub(crate) const L2_LOOK_UPS_PER_PIPELINE: usize = 256;
+/// How many look-ups may wait for a pipeline: a healthy server takes them in a few; more go to the origin at once.
+pub(crate) const L2_LOOK_UPS_WAITING_MAX: usize = 8192;
+/// How many statements may be under way that read entries: a part of the connections, so that writes have the others.
+pub(crate) const ORIGIN_READ_STATEMENTS: usize = 4;
+/// How many reads of the origin share a statement: all of one multi-get.
+pub(crate) const ORIGIN_READS_PER_STATEMENT: usize = 256;
+/// How many reads of the origin may wait for a statement: as many as there may be requests in progress.
+pub(crate) const ORIGIN_READS_WAITING_MAX: usize = 8192;
+/// How long a read of the origin may take, the wait for a statement included: a wait for a connection and the longest statement.
+pub(crate) const ORIGIN_READ: Duration = Duration::from_millis(3500);
+/// How many loads of one multi-get are put into L2 at the same time: bounds what is encoded beside the answer.
+pub(crate) const MGET_REDEEMS: usize = 32;
 /// The most bytes of one stored content type or cache control.
 pub(crate) const STORED_HEADER_MAX: usize = 256;
 /// How many bytes of frames a receiver lets one stream have on its way: enough for a gigabit over 8 ms.

@@ -20,6 +20,7 @@ pub(crate) struct Metrics {
     pub(crate) reads: FixedCounters<TierLabels>,
     pub(crate) bypasses: Family<BypassLabels, Counter>,
     pub(crate) origin_reads: Counter,
+    pub(crate) origin_read_statements: Counter,
     pub(crate) writes: Family<WriteLabels, Counter>,
     pub(crate) wrong_owner: Counter,
     pub(crate) renewed_slots: Counter,
@@ -29,6 +30,7 @@ pub(crate) struct Metrics {
     pub(crate) taken_entries: Counter,
     pub(crate) broken_streams: Counter,
     pub(crate) l2_errors: Counter,
+    pub(crate) l2_pipelines: Counter,
     pub(crate) l2_unreadable: Counter,
     pub(crate) l2_probe_failures: Counter,
     pub(crate) l2_sessions: Gauge,
@@ -124,6 +126,7 @@ impl Metrics {
             reads: FixedCounters::default(),
             bypasses: Family::default(),
             origin_reads: Counter::default(),
+            origin_read_statements: Counter::default(),
             writes: Family::default(),
             wrong_owner: Counter::default(),
             renewed_slots: Counter::default(),
@@ -133,6 +136,7 @@ impl Metrics {
             taken_entries: Counter::default(),
             broken_streams: Counter::default(),
             l2_errors: Counter::default(),
+            l2_pipelines: Counter::default(),
             l2_unreadable: Counter::default(),
             l2_probe_failures: Counter::default(),
             l2_sessions: Gauge::default(),
@@ -151,10 +155,11 @@ impl Metrics {
         let mut registry = std::mem::take(&mut self.registry);
         registry.register("reads", "Reads by the tier that answered", self.reads.clone());
         registry.register("bypasses", "Reads that passed the caches by, by reason", self.bypasses.clone());
+        registry.register("origin_reads", "Reads of the database, those of audits aside", self.origin_reads.clone());
         registry.register(
-            "origin_reads",
-            "Read statements sent to the database, those of audits aside",
-            self.origin_reads.clone(),
+            "origin_read_statements",
+            "Statements that read entries for loads and direct reads",
+            self.origin_read_statements.clone(),
         );
         registry.register("writes", "Registered writes by outcome", self.writes.clone());
         registry.register("wrong_owner", "Requests answered 421", self.wrong_owner.clone());
@@ -165,6 +170,7 @@ impl Metrics {
         registry.register("handoff_entries_received", "Entries taken from old owners", self.taken_entries.clone());
         registry.register("handoff_streams_broken", "Streams to receivers that broke", self.broken_streams.clone());
         registry.register("l2_errors", "L2 commands that failed or took too long", self.l2_errors.clone());
+        registry.register("l2_pipelines", "Pipelines that looked entries up in L2", self.l2_pipelines.clone());
         registry.register("l2_unreadable", "What L2 held and could not be read", self.l2_unreadable.clone());
         registry.register("l2_probe_failures", "Failed attempts to form an L2 session", self.l2_probe_failures.clone());
         registry.register("l2_sessions", "L2 servers in use", self.l2_sessions.clone());

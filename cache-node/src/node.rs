@@ -25,6 +25,7 @@ use crate::l2::L2;
 use crate::lease::Lease;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::origin_reads::OriginReads;
 use crate::renewals::Renewals;
 use crate::slots::{Era, LockedSlot, Slots};
 
@@ -34,6 +35,7 @@ pub(crate) struct Node {
     /// The node's name as `X-Cache-Node` says it on every answer.
     pub(crate) name_header: HeaderValue,
     pub(crate) origin: Origin,
+    pub(crate) origin_reads: OriginReads,
     pub(crate) slots: Slots,
     pub(crate) keys: KeyGuards,
     pub(crate) l1: L1,
@@ -43,7 +45,7 @@ pub(crate) struct Node {
     pub(crate) handoff: Handoff,
     pub(crate) auditor: Auditor,
     pub(crate) metrics: Arc<Metrics>,
-    /// Loads, registered writes and audits: a stop waits for them (protocol X4).
+    /// Loads and their round trips, registered writes and audits: a stop waits for them (protocol X4).
     pub(crate) work: TaskTracker,
     pub(crate) in_progress: Semaphore,
     /// Wakes the heartbeat when a statement said that this incarnation is no longer the node's.
@@ -112,19 +114,21 @@ pub(crate) enum Refreshed {
 impl Node {
     pub(crate) fn new(config: Config, origin: Origin) -> Self {
         let metrics = Arc::new(Metrics::new());
+        let work = TaskTracker::new();
         let name = HeaderValue::try_from(config.node_id.as_str());
         Self {
             name_header: name.expect("node ids are letters, digits, '.', '_' and '-'"),
             slots: Slots::new(config.node_id.clone()),
             keys: KeyGuards::new(),
             l1: L1::new(config.l1_bytes, config.l1_ttl, config.negative_ttl),
-            l2: L2::new(&config.redis_urls, config.l2_ttl, config.negative_ttl, &metrics),
+            l2: L2::new(&config.redis_urls, config.l2_ttl, config.negative_ttl, &metrics, &work),
+            origin_reads: OriginReads::new(origin.clone(), &metrics, work.clone()),
             lease: Lease::default(),
             renewals: Renewals::default(),
             handoff: Handoff::default(),
             auditor: Auditor::new(config.audit_every, rand::random()),
             metrics,
-            work: TaskTracker::new(),
+            work,
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
             fenced: Notify::new(),
             status: Status::default(),

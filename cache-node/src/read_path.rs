@@ -1,20 +1,26 @@
-//! READ (protocol section 6): L1, then L2, then the origin; loads of one key are made once.
+//! READ (protocol section 6): L1, then L2, then the origin; loads of one key are made once (`loads`).
+
+mod loads;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use origin::OriginError;
 use placement::Epoch;
-use placement::freshness::{Bypass, LoadStart, ReadStep, may_redeem, may_store, read_step};
+use placement::freshness::{Bypass, LoadStart, ReadStep, read_step};
 use tokio::sync::watch;
 
 use crate::clock::Moment;
 use crate::entry_name::{AskedName, EntryName};
 use crate::l1::{Content, Held};
-use crate::l2::{L2Lease, Lookup};
 use crate::limits;
 use crate::node::Node;
 use crate::old_bugs::{OldBug, is_back};
+use crate::origin_reads::AskedRead;
+use loads::Load;
+#[cfg(test)]
+pub(crate) use loads::{LoadByHand, begin_load_for_test};
 
 /// How a load ended, for the one who began it and all who joined.
 pub(crate) type LoadEnd = Result<Loaded, OriginError>;
@@ -81,6 +87,17 @@ impl Read {
 enum Step {
     Done(Read),
     Direct(Bypass),
+    /// A load is under way, or to be made: a load of one's own.
+    Wait {
+        end: watch::Receiver<Option<LoadEnd>>,
+        own: Option<Load>,
+    },
+}
+
+/// A read of several whose round trips are under way.
+enum Begun {
+    Done(Read),
+    Direct(Bypass, AskedRead),
     Wait { end: watch::Receiver<Option<LoadEnd>>, collapsed: bool },
 }
 
@@ -115,21 +132,69 @@ impl Node {
         self.l1_hit(name).ok_or(Looked::Missed)
     }
 
+    /// [`Node::read`] of several entries of one user, in their order: those that L1 does not have share a round trip to L2, and
+    /// those that L2 does not have one to the origin.
+    pub(crate) async fn read_all(self: &Arc<Self>, names: &[EntryName]) -> Result<Vec<Read>, ReadRefused> {
+        let mut steps = Vec::with_capacity(names.len());
+        for name in names {
+            let step = match self.look_into_l1(&name.asked()) {
+                Ok((held, _)) => (false, Step::Done(Read::of(held.content(), Source::L1))),
+                Err(looked) => (looked == Looked::Sampled, self.begin_read(name)?),
+            };
+            steps.push(step);
+        }
+        let mut reads = Vec::with_capacity(names.len());
+        for ((sampled, begun), name) in self.set_out(names, steps).into_iter().zip(names) {
+            let read = match begun {
+                Begun::Done(read) => read,
+                Begun::Direct(bypass, asked) => Self::read_asked(bypass, asked).await?,
+                Begun::Wait { end, collapsed } => match Self::wait_for(end, collapsed).await {
+                    Some(read) => read?,
+                    None => self.read_under_guard(name).await?,
+                },
+            };
+            if sampled {
+                self.audit(name, &read);
+            }
+            reads.push(read);
+        }
+        Ok(reads)
+    }
+
+    /// Has the loads and direct reads of a [`Node::read_all`] made.
+    fn set_out(&self, names: &[EntryName], steps: Vec<(bool, Step)>) -> Vec<(bool, Begun)> {
+        let is_direct = |step: &Step| matches!(step, Step::Direct(_));
+        let direct = names.iter().zip(&steps).filter(|(_, (_, step))| is_direct(step)).map(|(name, _)| name.clone());
+        let mut asked = self.origin_reads.read_all(direct.collect()).into_iter();
+        let mut loads = Vec::new();
+        let begun = steps.into_iter().map(|(sampled, step)| {
+            let begun = match step {
+                Step::Done(read) => Begun::Done(read),
+                Step::Direct(bypass) => Begun::Direct(bypass, asked.next().expect("each of these was asked for")),
+                Step::Wait { end, own } => {
+                    let collapsed = own.is_none();
+                    loads.extend(own);
+                    Begun::Wait { end, collapsed }
+                }
+            };
+            (sampled, begun)
+        });
+        let begun = begun.collect();
+        self.spawn_loads(loads);
+        begun
+    }
+
     /// G1 to G6.
     pub(crate) async fn read_under_guard(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
         for _ in 0..limits::READ_RESTARTS {
             match self.begin_read(name)? {
                 Step::Done(read) => return Ok(read),
                 Step::Direct(bypass) => return self.read_direct(name, bypass).await,
-                Step::Wait { mut end, collapsed } => {
-                    let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
-                    match ended {
-                        Some(Ok(Loaded { content, source, start })) => {
-                            return Ok(Read { content, source, collapsed, noted: Some(start) });
-                        }
-                        Some(Err(error)) => return Err(ReadRefused::Origin(error)),
-                        // The load was dropped without an end (X3): start again at G1.
-                        None => {}
+                Step::Wait { end, own } => {
+                    let collapsed = own.is_none();
+                    self.spawn_loads(own.into_iter().collect());
+                    if let Some(read) = Self::wait_for(end, collapsed).await {
+                        return read;
                     }
                 }
             }
@@ -137,11 +202,33 @@ impl Node {
         self.read_direct(name, Bypass::Unsettled).await
     }
 
+    /// The end of a load. `None`: it was dropped without one (X3), and whoever waits starts again at G1.
+    async fn wait_for(mut end: watch::Receiver<Option<LoadEnd>>, collapsed: bool) -> Option<Result<Read, ReadRefused>> {
+        let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
+        Some(match ended? {
+            Ok(Loaded { content, source, start }) => Ok(Read { content, source, collapsed, noted: Some(start) }),
+            Err(error) => Err(ReadRefused::Origin(error)),
+        })
+    }
+
     /// G6: the committed entry, from the origin, past all caches. Any node may do it.
     pub(crate) async fn read_direct(&self, name: &EntryName, bypass: Bypass) -> Result<Read, ReadRefused> {
-        self.metrics.origin_reads.inc();
-        let entry = self.origin.read_entry(&name.user, &name.key).await.map_err(ReadRefused::Origin)?;
-        Ok(Read::of(entry.map(Arc::new), Source::Bypass(bypass)))
+        let content = self.origin_reads.read(name).await.map_err(ReadRefused::Origin)?;
+        Ok(Read::of(content, Source::Bypass(bypass)))
+    }
+
+    /// G6 of several entries, in their order.
+    pub(crate) async fn read_all_direct(&self, names: &[EntryName], bypass: Bypass) -> Result<Vec<Read>, ReadRefused> {
+        let mut reads = Vec::with_capacity(names.len());
+        for asked in self.origin_reads.read_all(names.to_vec()) {
+            reads.push(Self::read_asked(bypass, asked).await?);
+        }
+        Ok(reads)
+    }
+
+    async fn read_asked(bypass: Bypass, asked: AskedRead) -> Result<Read, ReadRefused> {
+        let content = asked.row().await.map_err(ReadRefused::Origin)?;
+        Ok(Read::of(content, Source::Bypass(bypass)))
     }
 
     /// G1 without a lock: sound because the entry's tag must be the reign noted before the lease was checked.
@@ -171,106 +258,15 @@ impl Node {
                 Ok(Step::Done(Read { noted, ..Read::of(entry.flatten(), Source::L1) }))
             }
             ReadStep::Join => match stripe.join_load(name) {
-                Some(end) => Ok(Step::Wait { end, collapsed: true }),
+                Some(end) => Ok(Step::Wait { end, own: None }),
                 None => Ok(Step::Direct(Bypass::Unsettled)),
             },
             ReadStep::Lead(start) => {
                 let l2_space = slot.hold.usable_l2_space().cloned();
                 let (end_tx, end) = stripe.begin_load(name, start);
-                // A task of its own: those who join must not start again because the first client went away.
-                let load = LoadTask { node: Arc::clone(self), name: name.clone(), start, end: end_tx };
-                self.work.spawn(load.run(l2_space));
-                Ok(Step::Wait { end, collapsed: false })
+                let own = Load::new(self, name, start, l2_space, end_tx);
+                Ok(Step::Wait { end, own: Some(own) })
             }
         }
-    }
-}
-
-/// A load in progress. Dropped at any point it ends without an answer, and those who joined start again.
-struct LoadTask {
-    node: Arc<Node>,
-    name: EntryName,
-    start: LoadStart,
-    end: watch::Sender<Option<LoadEnd>>,
-}
-
-impl LoadTask {
-    /// G2 to G5.
-    async fn run(self, l2_space: Option<Arc<str>>) {
-        let looked_up = match &l2_space {
-            Some(space) => self.node.l2.look_up(space, &self.name).await,
-            None => None,
-        };
-        let l2_asked = looked_up.is_some();
-        let lease = match looked_up {
-            Some(Lookup::Found(content, left)) => {
-                self.finish(Loaded { content, source: Source::L2, start: self.start }, None, Some(left));
-                return;
-            }
-            Some(Lookup::Leased(lease)) => Some(lease),
-            Some(Lookup::LeasedByAnother | Lookup::Failed) | None => None,
-        };
-        self.node.metrics.origin_reads.inc();
-        let entry = match self.node.origin.read_entry(&self.name.user, &self.name.key).await {
-            Ok(entry) => entry,
-            Err(error) => {
-                let _ = self.end.send(Some(Err(error)));
-                return;
-            }
-        };
-        let source = Source::Origin { l2_asked, l2_stored: lease.is_some() };
-        let loaded = Loaded { content: entry.map(Arc::new), source, start: self.start };
-        let content = loaded.content.clone();
-        if let Some(lease) = self.finish(loaded, lease, None) {
-            self.node.l2.redeem(lease, &content).await;
-        }
-    }
-
-    /// G4's check and G5 in one critical section; hands the lease back if it may be redeemed.
-    fn finish(&self, mut loaded: Loaded, lease: Option<L2Lease>, at_most: Option<Duration>) -> Option<L2Lease> {
-        let node = &self.node;
-        let stripe = node.keys.lock(&self.name);
-        let slot = node.slots.lock(self.name.slot);
-        let view = node.view(&self.name, &stripe, &slot);
-        if may_store(self.start, view) || is_back(OldBug::FillAfterInvalidate) {
-            node.l1.put(self.name.clone(), self.start.reign, loaded.content.clone(), at_most);
-            node.hand_on(&slot, &self.name, self.start.reign);
-        }
-        let lease = lease.filter(|_| may_redeem(self.start, view));
-        if let Source::Origin { l2_stored, .. } = &mut loaded.source {
-            *l2_stored = lease.is_some();
-        }
-        drop(slot);
-        drop(stripe);
-        let _ = self.end.send(Some(Ok(loaded)));
-        lease
-    }
-}
-
-impl Drop for LoadTask {
-    fn drop(&mut self) {
-        self.node.keys.lock(&self.name).end_load(&self.name, &self.end);
-    }
-}
-
-/// A load whose I/O a test makes by hand.
-#[cfg(test)]
-pub(crate) struct LoadByHand(LoadTask);
-
-#[cfg(test)]
-pub(crate) fn begin_load_for_test(node: &Arc<Node>, name: &EntryName) -> LoadByHand {
-    let mut stripe = node.keys.lock(name);
-    let slot = node.slots.lock(name.slot);
-    let start = node.view(name, &stripe, &slot).now;
-    let (end, _) = stripe.begin_load(name, start);
-    LoadByHand(LoadTask { node: Arc::clone(node), name: name.clone(), start, end })
-}
-
-#[cfg(test)]
-impl LoadByHand {
-    pub(crate) fn finish_for_test(self, content: Content) {
-        let source = Source::Origin { l2_asked: false, l2_stored: false };
-        let start = self.0.start;
-        self.0.finish(Loaded { content, source, start }, None, None);
     }
 }

@@ -35,6 +35,14 @@ impl OriginError {
             Self::Schema(_) | Self::Corrupt(_) => false,
         }
     }
+
+    /// Whether it may be one row's own, so that a statement over several rows may fail where most of them can be read.
+    pub fn may_be_of_one_row(&self) -> bool {
+        match self {
+            Self::Refused { .. } | Self::Corrupt(_) => true,
+            Self::Unreachable(_) | Self::Timeout | Self::Schema(_) => false,
+        }
+    }
 }
 
 /// What the commonest refusals mean, for an operator who does not know the codes by heart.

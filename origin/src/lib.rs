@@ -126,13 +126,9 @@ impl Origin {
         dispatch!(self, read_entry(user, key))
     }
 
-    /// The committed entries of many keys, in order, all of one snapshot.
-    pub async fn read_entries(
-        &self,
-        user: &UserId,
-        keys: &[EntryKey],
-    ) -> Result<Vec<Option<StoredEntry>>, OriginError> {
-        dispatch!(self, read_entries(user, keys))
+    /// The committed entries of many names, in order, all of one snapshot.
+    pub async fn read_entries(&self, names: &[(&UserId, &EntryKey)]) -> Result<Vec<Option<StoredEntry>>, OriginError> {
+        dispatch!(self, read_entries(names))
     }
 
     /// One page of a user's keys in byte order, after `request.after`, at most `request.limit`.

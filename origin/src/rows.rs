@@ -1,12 +1,10 @@
 //! From rows as both databases give them to checked types; what cannot be checked in is "corrupt".
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use placement::ring::SlotMove;
-use placement::{
-    ChangeId, EntryKey, Epoch, Gained, Incarnation, Member, NodeId, Phase, SLOT_COUNT, Slot, Tenure, Weight,
-};
+use placement::{ChangeId, Epoch, Gained, Incarnation, Member, NodeId, Phase, SLOT_COUNT, Slot, Tenure, Weight};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::entries::{EntryInfo, Version};
@@ -69,20 +67,29 @@ pub(crate) fn sorted(mut members: Vec<Member>) -> Vec<Member> {
     members
 }
 
-/// `key, value, content_type, cache_control, version`
-pub(crate) type EntryTuple = (String, Vec<u8>, String, Option<String>, i64);
+/// `value, content_type, cache_control, version`
+pub(crate) type EntryTuple = (Vec<u8>, String, Option<String>, i64);
 
-pub(crate) fn entry((_, value, content_type, cache_control, version): EntryTuple) -> StoredEntry {
+pub(crate) fn entry((value, content_type, cache_control, version): EntryTuple) -> StoredEntry {
     StoredEntry { value: Bytes::from(value), content_type, cache_control, version: Version(version) }
 }
 
-/// Puts rows found in any order into the order of the keys asked for; a key may be asked for twice.
-pub(crate) fn in_order_of(keys: &[EntryKey], rows: Vec<EntryTuple>) -> Vec<Option<StoredEntry>> {
-    let mut found: HashMap<String, StoredEntry> = HashMap::with_capacity(rows.len());
-    for row in rows {
-        found.insert(row.0.clone(), entry(row));
+/// `place, value, content_type, cache_control, version`: an entry and which of the names asked for is its.
+pub(crate) type PlacedTuple = (i64, Vec<u8>, String, Option<String>, i64);
+
+/// Puts rows found in any order into the order of the names asked for, `first` being the place of the first of them.
+pub(crate) fn at_their_places(
+    asked: usize,
+    first: i64,
+    rows: Vec<PlacedTuple>,
+) -> Result<Vec<Option<StoredEntry>>, OriginError> {
+    let mut found = vec![None; asked];
+    for (place, value, content_type, cache_control, version) in rows {
+        let place = usize::try_from(place - first).ok().and_then(|place| found.get_mut(place));
+        *place.ok_or_else(|| corrupt("a row that was not asked for"))? =
+            Some(entry((value, content_type, cache_control, version)));
     }
-    keys.iter().map(|key| found.get(key.as_str()).cloned()).collect()
+    Ok(found)
 }
 
 /// `key, version, size, content_type, updated_ms`

@@ -12,3 +12,4 @@ mod redis_away;
 mod redis_starts;
 mod redis_swaps;
 mod support;
+mod together;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use origin::ListRequest;
@@ -23,7 +22,7 @@ use crate::entry_name::EntryName;
 use crate::limits;
 use crate::metrics::{BypassLabels, Tier, TierLabels};
 use crate::node::Node;
-use crate::read_path::{Read, ReadRefused, Source};
+use crate::read_path::{Read, Source};
 
 type Refusal = Box<Response<Body>>;
 
@@ -99,20 +98,14 @@ async fn mget_entries(node: &Arc<Node>, request: Request<Incoming>) -> Result<Re
     }
     let keys: Result<Vec<_>, _> = asked.keys.iter().map(|key| EntryKey::parse(key)).collect();
     let keys = keys.map_err(|error| Box::new(answer::problem(ProblemCode::KeyInvalid, error.to_string())))?;
-    let names = keys.into_iter().map(|key| EntryName::new(user.clone(), key));
-    let reads: Result<Vec<_>, ReadRefused> = stream::iter(names)
-        .map(|name| async move {
-            let read =
-                if detached { node.read_direct(&name, Bypass::Detached).await? } else { node.read(&name).await? };
-            Ok((name, read))
-        })
-        .buffered(limits::MGET_CONCURRENCY)
-        .try_collect()
-        .await;
+    let names: Vec<_> = keys.into_iter().map(|key| EntryName::new(user.clone(), key)).collect();
+    let reads =
+        if detached { node.read_all_direct(&names, Bypass::Detached).await } else { node.read_all(&names).await };
     let reads = reads.map_err(|refused| Box::new(answer::read_refused(refused)))?;
-    let all_hit = reads.iter().all(|(_, read)| read.source == Source::L1);
-    let entries = reads
+    let all_hit = reads.iter().all(|read| read.source == Source::L1);
+    let entries = names
         .iter()
+        .zip(&reads)
         .map(|(name, read)| {
             count(node, read);
             let entry = read.content.as_ref()?;

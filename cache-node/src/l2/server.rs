@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind, Value,
+    from_redis_value,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -24,9 +27,33 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn has_replid(&self, replid: &str) -> bool {
-        self.identity.rsplit_once('/').is_some_and(|(_, ours)| ours == replid)
+    /// Whether an answer to `INFO replication` is that of the server that the session began with.
+    fn is_with(&self, replication: &str) -> bool {
+        let replid = replication.lines().find_map(|line| line.strip_prefix("master_replid:"));
+        self.identity.rsplit_once('/').is_some_and(|(_, ours)| replid == Some(ours))
     }
+
+    #[cfg(not(feature = "old-bugs"))]
+    fn connection(&self) -> MultiplexedConnection {
+        self.connection.clone()
+    }
+
+    #[cfg(feature = "old-bugs")]
+    fn connection(self: &Arc<Self>) -> crate::old_bugs::OutOfStep<MultiplexedConnection> {
+        crate::old_bugs::OutOfStep { connection: self.connection.clone(), session: Arc::as_ptr(self).addr() }
+    }
+}
+
+/// What a key holds.
+pub(super) type Held = Option<Vec<u8>>;
+
+/// Why a command has no answer that is of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// None in time, or a broken connection: it may be carried out at any later time, once, or never.
+    NoAnswer,
+    /// The server answered with an error.
+    Refused,
 }
 
 pub(super) struct Server {
@@ -52,50 +79,71 @@ impl Server {
         self.session.load_full()
     }
 
-    /// One command, once, within its deadline. A time-out counts as an [`ErrorKind::Io`] error.
-    pub(super) async fn run<T: FromRedisValue>(
-        &self,
-        session: &Arc<Session>,
-        command: &redis::Cmd,
-    ) -> Result<T, RedisError> {
-        let connection = session.connection.clone();
-        #[cfg(feature = "old-bugs")]
-        let connection = crate::old_bugs::OutOfStep { connection, session: Arc::as_ptr(session).addr() };
-        let mut connection = connection;
-        let answer = tokio::time::timeout(limits::L2_COMMAND, command.query_async(&mut connection)).await;
-        let answer = answer.unwrap_or_else(|_| Err(RedisError::from((ErrorKind::Io, "no answer in time"))));
-        match &answer {
-            Ok(_) => self.failures_in_a_row.store(0, Ordering::Relaxed),
-            Err(error) => {
-                self.metrics.l2_errors.inc();
-                let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-                // A server that has become a replica may come back as a primary with older data: not to be missed.
-                let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
-                let dropped = error.is_connection_dropped() && !is_back(OldBug::LateReply);
-                if failures >= limits::L2_BREAKER_FAILURES || demoted || dropped {
-                    self.end_session(session);
-                }
-            }
-        }
-        answer
+    /// One command, once, within its deadline.
+    pub(super) async fn run<T: FromRedisValue>(&self, session: &Arc<Session>, command: &Cmd) -> Result<T, Failure> {
+        let mut connection = session.connection();
+        let answer = bounded(limits::L2_COMMAND, command.query_async(&mut connection)).await;
+        self.settle(session, answer.as_ref().err());
+        answer.map_err(|error| if error.kind() == ErrorKind::Io { Failure::NoAnswer } else { Failure::Refused })
     }
 
-    /// Whether the server still is what the session began with; if not, the session ends. A server that is made a replica and a
-    /// primary again between two commands keeps its clients, and may have older values by then; but its identity is new.
-    pub(super) async fn is_still_itself(&self, session: &Arc<Session>) -> bool {
-        if is_back(OldBug::LateReply) {
-            return true;
+    /// What the keys of these commands hold, in one pipeline, within the deadline of one command; `None` for what was refused, and
+    /// for all of it unless the server still is what the session began with (R1).
+    ///
+    /// The server carries out the commands of a connection in their order, so that its identity, last of the pipeline, is read
+    /// after every value. A server that has taken over another's data since the session began, or was made a primary, has another
+    /// by then, though it may have kept its clients: if it has the same, no value was read from such a server.
+    pub(super) async fn read(&self, session: &Arc<Session>, commands: Vec<Cmd>) -> Vec<Option<Held>> {
+        let asked = commands.len();
+        let mut pipeline = Pipeline::with_capacity(asked + 1);
+        pipeline.ignore_errors();
+        for command in commands {
+            pipeline.add_command(command);
         }
-        let mut info = redis::cmd("INFO");
-        info.arg("replication");
-        let same = match self.run::<redis::InfoDict>(session, &info).await {
-            Ok(info) => info.get::<String>("master_replid").is_some_and(|replid| session.has_replid(&replid)),
-            Err(_) => false,
+        if !is_back(OldBug::LateReply) {
+            pipeline.cmd("INFO").arg("replication");
+        }
+        self.metrics.l2_pipelines.inc();
+        let mut connection = session.connection();
+        let replies = bounded(limits::L2_COMMAND, pipeline.query_async::<Vec<RedisResult<Value>>>(&mut connection));
+        let mut replies = match replies.await {
+            Ok(replies) => replies,
+            Err(error) => {
+                self.settle(session, Some(&error));
+                return vec![None; asked];
+            }
         };
-        if !same {
+        self.settle(session, replies.iter().find_map(|reply| reply.as_ref().err()));
+        if !is_back(OldBug::LateReply) && !replies.pop().is_some_and(|reply| is_of(session, reply)) {
+            self.end_session(session);
+            return vec![None; asked];
+        }
+        let mut held: Vec<_> = replies.into_iter().map(|reply| from_redis_value(reply.ok()?).ok()).collect();
+        held.resize(asked, None);
+        held
+    }
+
+    /// Counts how a command or pipeline ended, and ends the session if that says that the server is not to be used.
+    fn settle(&self, session: &Arc<Session>, error: Option<&RedisError>) {
+        let Some(error) = error else {
+            self.failures_in_a_row.store(0, Ordering::Relaxed);
+            return;
+        };
+        self.metrics.l2_errors.inc();
+        let failures = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        let ends = match error.kind() {
+            // No answer in time, too: all commands share one connection in their order, so that those behind it are as late; its
+            // reply is still to come, and nobody shall depend on its being told from the next (R1); and a connection that leads
+            // nowhere would not break for long. The next session has the same identity: no space is lost.
+            ErrorKind::Io => !is_back(OldBug::LateReply),
+            // A server that has become a replica may come back as a primary with older data: not to be missed.
+            ErrorKind::Server(ServerErrorKind::ReadOnly) => true,
+            // It may have no room for this value, or no time just now.
+            _ => failures >= limits::L2_BREAKER_FAILURES,
+        };
+        if ends {
             self.end_session(session);
         }
-        same
     }
 
     /// Ends this session, if it is still the current one.
@@ -191,6 +239,11 @@ async fn wait_until_unused(session: Arc<Session>) {
         }
     };
     let _ = tokio::time::timeout(limits::L2_OLD_SESSION, waiting).await;
+}
+
+/// Whether the last reply of a pipeline says that the server still is what the session began with.
+fn is_of(session: &Session, reply: RedisResult<Value>) -> bool {
+    reply.ok().and_then(|reply| from_redis_value::<String>(reply).ok()).is_some_and(|info| session.is_with(&info))
 }
 
 async fn bounded<T>(

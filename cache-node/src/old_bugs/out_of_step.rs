@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::task::JoinHandle;
 
 use super::{OldBug, is_back};
 
-/// The replies of one connection, in the order of their commands, without those that somebody reads.
+/// The replies of one connection, in the order of their commands and pipelines, without those that somebody reads.
 static UNREAD: Mutex<Unread> = Mutex::new(Unread { session: 0, replies: VecDeque::new() });
 
 struct Unread {
@@ -18,7 +18,8 @@ struct Unread {
     replies: VecDeque<Reply>,
 }
 
-type Reply = JoinHandle<RedisResult<Value>>;
+/// Those of one pipeline; a command is a pipeline of one.
+type Reply = JoinHandle<RedisResult<Vec<Value>>>;
 
 /// The replies of this session; those of an older one are forgotten with its connection.
 fn unread(session: usize) -> MutexGuard<'static, Unread> {
@@ -41,12 +42,12 @@ impl<C: ConnectionLike + Clone + Send + 'static> ConnectionLike for OutOfStep<C>
             return self.connection.req_packed_command(command);
         }
         let (mut connection, command) = (self.connection.clone(), command.clone());
-        let own = tokio::spawn(async move { connection.req_packed_command(&command).await });
-        let mut unread = unread(self.session);
-        unread.replies.push_back(own);
-        let reading = Reading { session: self.session, reply: unread.replies.pop_front() };
-        drop(unread);
-        Box::pin(reading.read())
+        let own = tokio::spawn(async move { Ok(vec![connection.req_packed_command(&command).await?]) });
+        let reading = self.first_unread(own);
+        Box::pin(async move {
+            let reply = reading.read().await?.pop();
+            reply.ok_or_else(|| (ErrorKind::UnexpectedReturnType, "the reply to no command").into())
+        })
     }
 
     fn req_packed_commands<'a>(
@@ -55,11 +56,25 @@ impl<C: ConnectionLike + Clone + Send + 'static> ConnectionLike for OutOfStep<C>
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        self.connection.req_packed_commands(commands, offset, count)
+        if !is_back(OldBug::LateReply) {
+            return self.connection.req_packed_commands(commands, offset, count);
+        }
+        let (mut connection, commands) = (self.connection.clone(), commands.clone());
+        let own = tokio::spawn(async move { connection.req_packed_commands(&commands, offset, count).await });
+        Box::pin(self.first_unread(own).read())
     }
 
     fn get_db(&self) -> i64 {
         self.connection.get_db()
+    }
+}
+
+impl<C> OutOfStep<C> {
+    /// The first reply that nobody has read, which is not always one's own.
+    fn first_unread(&self, own: Reply) -> Reading {
+        let mut unread = unread(self.session);
+        unread.replies.push_back(own);
+        Reading { session: self.session, reply: unread.replies.pop_front() }
     }
 }
 
@@ -70,7 +85,7 @@ struct Reading {
 }
 
 impl Reading {
-    async fn read(mut self) -> RedisResult<Value> {
+    async fn read(mut self) -> RedisResult<Vec<Value>> {
         let reply = self.reply.as_mut().expect("the queue held at least the reply to this very command");
         let read = reply.await;
         self.reply = None;

@@ -11,11 +11,11 @@ use crate::listing::{cut_at_prefix, list_start};
 use crate::pool::Lane;
 use crate::rows;
 
-const READ_ONE: &str =
-    "SELECT key, value, content_type, cache_control, version FROM entries WHERE usr = ?1 AND key = ?2";
+const READ_ONE: &str = "SELECT value, content_type, cache_control, version FROM entries WHERE usr = ?1 AND key = ?2";
 
-const READ_MANY: &str = "SELECT key, value, content_type, cache_control, version FROM entries \
-    WHERE usr = ?1 AND key IN (SELECT value FROM json_each(?2))";
+/// CROSS JOIN: SQLite then looks each name up in the index, and never the other way round.
+const READ_MANY: &str = "SELECT asked.key, e.value, e.content_type, e.cache_control, e.version \
+    FROM json_each(?1) AS asked CROSS JOIN entries AS e WHERE e.usr = asked.value ->> 0 AND e.key = asked.value ->> 1";
 
 const LIST: &str = "SELECT key, version, length(value), content_type, updated_ms FROM entries \
     WHERE usr = ?1 AND key >= ?2 AND key <> ?3 ORDER BY key LIMIT ?4";
@@ -30,12 +30,12 @@ impl SqliteOrigin {
     /// See [`crate::Origin::read_entries`].
     pub(crate) async fn read_entries(
         &self,
-        user: &UserId,
-        keys: &[EntryKey],
+        names: &[(&UserId, &EntryKey)],
     ) -> Result<Vec<Option<StoredEntry>>, OriginError> {
-        let names: Vec<&str> = keys.iter().map(EntryKey::as_str).collect();
-        let statement = query_as(READ_MANY).bind(user.as_str()).bind(rows::to_json(&names));
-        Ok(rows::in_order_of(keys, self.read(Lane::Entries, statement).await?))
+        let pairs: Vec<_> = names.iter().map(|(user, key)| [user.as_str(), key.as_str()]).collect();
+        let statement = query_as(READ_MANY).bind(rows::to_json(&pairs));
+        // `json_each` counts from 0.
+        rows::at_their_places(names.len(), 0, self.read(Lane::Entries, statement).await?)
     }
 
     /// See [`crate::Origin::list_entries`].

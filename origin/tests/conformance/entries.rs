@@ -12,7 +12,8 @@ use crate::fixture::{Fixture, created, delete, key, only, put, replaced, user};
 crate::on_both!(
     what_is_written_is_read_back_whole,
     every_value_up_to_a_mebibyte_is_kept_byte_for_byte,
-    many_keys_are_read_in_the_order_asked_for,
+    many_names_are_read_in_the_order_asked_for,
+    entries_read_together_are_whole,
     versions_rise_over_replace_delete_and_create,
     two_users_equal_keys_are_two_entries,
     if_match_replaces_only_the_version_named_and_never_creates,
@@ -55,18 +56,48 @@ async fn every_value_up_to_a_mebibyte_is_kept_byte_for_byte(f: &Fixture) {
     }
 }
 
-async fn many_keys_are_read_in_the_order_asked_for(f: &Fixture) {
+async fn many_names_are_read_in_the_order_asked_for(f: &Fixture) {
     f.ring().await;
     let tenure = f.tenure(7).await;
     for name in ["a", "b", "\"quoted\\", "🦀"] {
         created(f.write(put(tenure, name, name)).await);
     }
-    let keys = ["🦀", "missing", "a", "\"quoted\\", "a"].map(key);
-    let found = f.origin.read_entries(&user(), &keys).await.expect("a read");
+    // A user that could be taken for a number has an entry of the same name.
+    let (alice, number) = (user(), UserId::parse(b"007").expect("a user"));
+    created(f.write(FencedWrite { user: number.clone(), ..put(tenure, "a", "the number's") }).await);
+    let asked = [
+        (&alice, "🦀"),
+        (&alice, "missing"),
+        (&number, "a"),
+        (&alice, "a"),
+        (&alice, "\"quoted\\"),
+        (&alice, "a"),
+        (&number, "b"),
+    ];
+    let asked = asked.map(|(user, name)| (user, key(name)));
+    let names: Vec<_> = asked.iter().map(|(user, key)| (*user, key)).collect();
+    let found = f.origin.read_entries(&names).await.expect("a read");
     let values: Vec<_> = found.into_iter().map(|entry| entry.map(|entry| entry.value)).collect();
     let text = |text: &'static str| Some(Bytes::from(text));
-    assert_eq!(values, [text("🦀"), None, text("a"), text("\"quoted\\"), text("a")]);
-    assert_eq!(f.origin.read_entries(&user(), &[]).await, Ok(vec![]));
+    let expected = [text("🦀"), None, text("the number's"), text("a"), text("\"quoted\\"), text("a"), None];
+    assert_eq!(values, expected);
+    assert_eq!(f.origin.read_entries(&[]).await, Ok(vec![]));
+}
+
+async fn entries_read_together_are_whole(f: &Fixture) {
+    f.ring().await;
+    let tenure = f.tenure(7).await;
+    let mut write = put(tenure, "a", "one");
+    if let WriteKind::Put { cache_control, .. } = &mut write.kind {
+        *cache_control = Some("max-age=5".to_owned());
+    }
+    created(f.write(write).await);
+    created(f.write(put(tenure, "b", "")).await);
+    let (user, keys) = (user(), ["a", "b"].map(key));
+    let together = f.origin.read_entries(&[(&user, &keys[0]), (&user, &keys[1])]).await.expect("a read");
+    for (key, entry) in keys.iter().zip(together) {
+        assert_eq!(f.origin.read_entry(&user, key).await.expect("a read"), entry);
+    }
 }
 
 async fn versions_rise_over_replace_delete_and_create(f: &Fixture) {

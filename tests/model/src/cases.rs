@@ -87,6 +87,7 @@ fn redeems() -> Vec<Case> {
     let change = || patient(without_streams(with_l2(scene(1, 2, Budget { changes: 1, ..EVICTIONS }))));
     let takeover = || with_l2(scene(1, 2, Budget { expiries: 1, takeovers: 1, ..EVICTIONS }));
     let failover = |failovers| with_l2(scene(1, 2, Budget { l1_evictions: 1, failovers, ..NONE }));
+    let unnoticed = || with_l2(scene(1, 2, Budget { l1_evictions: 1, failovers: 1, quiet_demotions: 1, ..NONE }));
     vec![
         case(14, "redeem-without-guard", &[RedeemWithoutGuard], evictions()),
         case(21, "redeem-without-reign", &[RedeemWithoutReign], change()),
@@ -96,6 +97,8 @@ fn redeems() -> Vec<Case> {
         case(13, "redeem-without-compare", &[RedeemWithoutCompare], evictions()),
         case(16, "identity-ignored", &[IdentityIgnored], failover(1)),
         case(18, "identity-is-run-id", &[IdentityIsRunId], failover(2)),
+        case(16, "identity-not-reread", &[IdentityNotReread], unnoticed()),
+        case(18, "identity-read-first", &[IdentityReadFirst], unnoticed()),
     ]
 }
 

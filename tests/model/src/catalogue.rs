@@ -19,6 +19,7 @@ pub(crate) const NONE: Budget = Budget {
     lost_renewals: 0,
     dropped_writes: 0,
     failovers: 0,
+    quiet_demotions: 0,
     redis_restarts: 0,
 };
 
@@ -189,6 +190,12 @@ fn redis() -> Vec<Environment> {
             ..NONE
         }),
         new("failover-change", "the replica takes over, two changes").with(Budget { failovers: 1, changes: 2, ..NONE }),
+        new("demoted-unnoticed", "the replica takes over, and back; clients stay").with(Budget {
+            l1_evictions: 1,
+            failovers: 1,
+            quiet_demotions: 1,
+            ..NONE
+        }),
     ]
 }
 

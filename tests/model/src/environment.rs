@@ -73,6 +73,8 @@ pub struct Budget {
     pub dropped_writes: u8,
     /// The Redis replica takes over.
     pub failovers: u8,
+    /// A Redis server that nodes are connected to copies the primary and takes over, and keeps its clients (R1).
+    pub quiet_demotions: u8,
     /// Redis restarts empty.
     pub redis_restarts: u8,
 }

@@ -35,6 +35,10 @@ pub enum Mutation {
     IdentityIgnored,
     /// R1: the identity of a server is its run id, which a demotion and a promotion leave alone.
     IdentityIsRunId,
+    /// R1: a value found in L2 counts without another look at the server's identity.
+    IdentityNotReread,
+    /// R1: the look at the server's identity comes before the value is read.
+    IdentityReadFirst,
     /// W1: two writers at a key.
     TwoWriters,
     /// W1: check and registration are two critical sections.

@@ -31,7 +31,11 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
                     None => enter(model, after, number, slot),
                 }
             }),
-            Stage::Asking(start, space) => look_up(steps, number, slot, start, space),
+            Stage::Asking(start, space) if model.rules.lack(Mutation::IdentityReadFirst) => {
+                look_first(steps, number, start, space);
+            }
+            Stage::Asking(start, space) | Stage::Trusting(start, space) => look_up(steps, number, slot, start, space),
+            Stage::Found(start, leased, content) => look_again(steps, number, start, leased, content),
             Stage::Loading(start, leased) => {
                 let content = steps.state.database.entries[slot];
                 steps.step(label("G3", "reads the origin").with(content), |after| {
@@ -148,7 +152,11 @@ fn look_up(steps: &mut Steps<'_>, number: usize, slot: usize, start: LoadStart, 
     let leased = Leased { server, space };
     match steps.state.redis.cell(leased, slot) {
         Cell::Value(content) => steps.step(label("finds a value in L2").with(content), |after| {
-            after.operations[number].stage = Stage::Loaded(start, None, content);
+            after.operations[number].stage = if model.looks_again() {
+                Stage::Found(start, leased, content)
+            } else {
+                Stage::Loaded(start, None, content)
+            };
         }),
         Cell::Lease(_) if !model.rules.lack(Mutation::LeaseWithoutNx) => {
             steps.step(label("finds another's lease in L2"), |after| {
@@ -160,6 +168,41 @@ fn look_up(steps: &mut Steps<'_>, number: usize, slot: usize, start: LoadStart, 
             after.operations[number].stage = Stage::Loading(start, Some(leased));
         }),
     }
+}
+
+/// R1: a value counts only if the server still is, after it was read, what the session began with.
+fn look_again(steps: &mut Steps<'_>, number: usize, start: LoadStart, leased: Leased, content: Content) {
+    let model = steps.model;
+    let process = usize::from(steps.state.operations[number].process);
+    let label = |what| Label::new("R1", what).at(process).of(number, Kind::Read).with(content);
+    if model.is_still_itself(steps.state, process, leased) {
+        steps.step(label("finds the same identity at the L2 server: the value counts"), |after| {
+            after.operations[number].stage = Stage::Loaded(start, None, content);
+        });
+    } else {
+        steps.step(
+            label("finds another identity at the L2 server, or no session: the value does not count"),
+            |after| {
+                // Unless another has taken its place.
+                if model.reachable(&after.processes[process], &after.database, leased.space).is_some() {
+                    after.process_mut(process).session = None;
+                }
+                after.operations[number].stage = Stage::Loading(start, None);
+            },
+        );
+    }
+}
+
+/// The same look before the value is read, as it must not be.
+fn look_first(steps: &mut Steps<'_>, number: usize, start: LoadStart, space: u8) {
+    let model = steps.model;
+    let process = usize::from(steps.state.operations[number].process);
+    let label = |what| Label::new("R1", what).at(process).of(number, Kind::Read);
+    let server = model.reachable(&steps.state.processes[process], &steps.state.database, space);
+    let trusted =
+        server.filter(|server| model.is_still_itself(steps.state, process, Leased { server: *server, space }));
+    let next = if trusted.is_some() { Stage::Trusting(start, space) } else { Stage::Loading(start, None) };
+    steps.step(label("looks at the identity of the L2 server"), |after| after.operations[number].stage = next);
 }
 
 /// G4's check and G5, in one critical section; then the answer.
@@ -229,6 +272,19 @@ impl Model {
     fn l1_of(&self, process: &Process, slot: usize, reign: Reign) -> Option<Content> {
         let entry = process.slots[slot].l1?;
         (entry.tag == reign || self.rules.lack(Mutation::LookUpWithoutTag)).then_some(entry.content)
+    }
+
+    /// Whether the identity of a server is read once more after a value: a step of its own only where it can be another by then.
+    fn looks_again(&self) -> bool {
+        let without = [Mutation::IdentityNotReread, Mutation::IdentityReadFirst];
+        self.environment.budget.quiet_demotions > 0 && !without.iter().any(|mutation| self.rules.lack(*mutation))
+    }
+
+    /// Whether the session is there and its server is what the space belongs to.
+    fn is_still_itself(&self, state: &State, process: usize, at: Leased) -> bool {
+        let reachable = self.reachable(&state.processes[process], &state.database, at.space) == Some(at.server);
+        let wanted = state.database.spaces[usize::from(at.space)];
+        reachable && state.redis.servers[usize::from(at.server)].identity == wanted
     }
 
     /// The start of the load in progress, as the decision to join it sees it.

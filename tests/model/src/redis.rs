@@ -73,6 +73,12 @@ impl Redis {
         self.servers[usize::from(self.primary)].identity = self.last_identity;
     }
 
+    /// The other server, a primary until now, becomes a replica of the primary and then the primary: all within a moment.
+    pub fn demote_and_promote_other(&mut self) {
+        self.copy_to_replica();
+        self.promote_replica();
+    }
+
     /// The primary restarts empty.
     pub fn restart(&mut self) {
         self.last_identity += 1;

@@ -62,6 +62,13 @@ fn fail_over(steps: &mut Steps<'_>) {
             disconnect(after, other);
         });
     }
+    if connected && steps.state.budget.quiet_demotions > 0 {
+        let what = "the other Redis server is demoted, and promoted within a moment: it keeps its clients";
+        steps.step(Label::new("env", what), |after| {
+            after.budget.quiet_demotions -= 1;
+            after.redis.demote_and_promote_other();
+        });
+    }
     if steps.state.budget.failovers > 0 {
         steps.step(Label::new("env", "the other Redis server becomes the primary"), |after| {
             after.budget.failovers -= 1;
@@ -70,7 +77,7 @@ fn fail_over(steps: &mut Steps<'_>) {
     }
 }
 
-/// A server that restarts or is demoted closes its connections (A3).
+/// A server that restarts closes its connections; so does one that is demoted, or it refuses their next command (A3).
 fn disconnect(after: &mut crate::state::State, server: u8) {
     for process in 0..after.processes.len() {
         if after.processes[process].session.is_some_and(|session| session.server == server) {

@@ -87,6 +87,10 @@ pub enum Stage {
     LeaseSeen(Reign),
     /// G2 in this L2 space; without one G3 is next.
     Asking(LoadStart, u8),
+    /// G2, the identity of the server looked at (only where that comes first).
+    Trusting(LoadStart, u8),
+    /// R1, with a value found there (only where a server may be demoted unnoticed).
+    Found(LoadStart, Leased, Content),
     /// G3, perhaps with the lease on an L2 key.
     Loading(LoadStart, Option<Leased>),
     /// G4 and G5 with what was found.

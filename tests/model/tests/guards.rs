@@ -63,6 +63,8 @@ guards! {
     a_redeem_compares_the_nonce: "redeem-without-compare",
     a_session_fits_one_identity: "identity-ignored",
     an_identity_is_more_than_the_run_id: "identity-is-run-id",
+    a_server_is_looked_at_again_when_a_value_was_found: "identity-not-reread",
+    a_server_is_looked_at_after_the_value_and_not_before: "identity-read-first",
     a_key_has_one_writer: "two-writers",
     check_and_registration_are_one_step: "registration-in-two-steps",
     a_write_goes_on_only_under_the_reign_of_its_registration: "older-reign-goes-on",
