@@ -51,6 +51,13 @@ pub(crate) struct Read {
     pub(crate) noted: Option<LoadStart>,
 }
 
+/// A read that L1 alone does not answer.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    /// Whether it is a sample of the auditor's.
+    sampled: bool,
+}
+
 /// Why a read has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadRefused {
@@ -76,11 +83,28 @@ enum Step {
 impl Node {
     /// Reads one entry as the owner of its slot.
     pub(crate) async fn read(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
+        match self.read_at_once(name) {
+            Ok(read) => Ok(read),
+            Err(unread) => self.read_further(name, unread).await,
+        }
+    }
+
+    /// The read if L1 has the entry, without any wait; else [`Node::read_further`] goes on with it.
+    pub(crate) fn read_at_once(&self, name: &EntryName) -> Result<Read, Unread> {
         let sampled = self.auditor.samples_this_read();
         // U1: a sampled hit goes through G1's critical section, for the guard that belongs to it.
         if !sampled && let Some(content) = self.l1_hit(name) {
             return Ok(Read::of(content, Source::L1));
         }
+        Err(Unread { sampled })
+    }
+
+    /// What [`Node::read_at_once`] has left to do.
+    pub(crate) async fn read_further(
+        self: &Arc<Self>,
+        name: &EntryName,
+        Unread { sampled }: Unread,
+    ) -> Result<Read, ReadRefused> {
         let read = self.read_under_guard(name).await?;
         if sampled {
             self.audit(name, &read);

@@ -48,7 +48,12 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
     let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
     let closing = CancellationToken::new();
     tasks.spawn(close_at_stop(Arc::clone(&node), stop, closing.clone()));
-    serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, closing).await;
+    let lines = async {
+        closing.cancelled().await;
+        node.lines.drain(drain_timeout).await;
+    };
+    let options = ServeOptions { drain_timeout, ..ServeOptions::default() };
+    tokio::join!(serve(listener, handler, options, closing.clone()), lines);
 
     node.handoff.shut_down().await;
     node.work.close();
