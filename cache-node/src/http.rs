@@ -9,7 +9,9 @@ pub(crate) mod fuzzing;
 mod handoffs;
 mod health;
 mod hit;
+mod lines;
 mod listing;
+pub(crate) mod reads;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +32,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::ProblemCode;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
+use wire::headers::X_REQUEST_ID;
 
 use crate::limits;
 use crate::node::Node;
@@ -54,9 +57,10 @@ impl App {
             .route("/internal/slots", get(control::slots))
             .route("/internal/load", get(control::load))
             .route("/internal/handoffs/{stream}", get(handoffs::receive))
-            .fallback(|| async { answer::problem(ProblemCode::NotFound, "see the README for the routes") })
+            .route(wire::line::PATH, get(lines::open))
+            .fallback(|| async { answer::problem::<Body>(ProblemCode::NotFound, "see the README for the routes") })
             .method_not_allowed_fallback(|| async {
-                answer::problem(ProblemCode::MethodNotAllowed, "this route has another method")
+                answer::problem::<Body>(ProblemCode::MethodNotAllowed, "this route has another method")
             })
             .layer(DefaultBodyLimit::max(limits::JSON_BODY_MAX as usize))
             .with_state(Arc::clone(&node));
@@ -81,10 +85,7 @@ impl App {
         let request_id = service::request_id::of(request.headers());
         let route = Route::of(request.method(), request.uri().path());
         let mut response = match node.in_progress.try_acquire() {
-            Err(_) => {
-                let why = "too many requests are in progress at this node";
-                unread(request, answer::problem(ProblemCode::Overloaded, why))
-            }
+            Err(_) => unread(request, reads::overloaded()),
             Ok(_permit) if !self.authorised(&request) => unread(request, unauthorised()),
             Ok(_permit) => match route {
                 Route::list => listing::list(node, &request).await,
@@ -92,11 +93,8 @@ impl App {
                 _ => entries::respond(node, request, looked).await,
             },
         };
-        answer::finish(&mut response, node, request_id);
-        if response.status() == ProblemCode::WrongOwner.status() {
-            node.metrics.wrong_owner.inc();
-        }
-        node.metrics.requests.observe(route, response.status(), began.elapsed());
+        reads::conclude(node, &mut response, route, began.elapsed());
+        response.headers_mut().insert(X_REQUEST_ID, request_id);
         response
     }
 

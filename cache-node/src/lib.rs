@@ -19,6 +19,7 @@ mod l1;
 mod l2;
 mod lease;
 mod limits;
+mod line;
 mod metrics;
 mod node;
 mod old_bugs;

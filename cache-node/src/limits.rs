@@ -94,3 +94,13 @@ pub(crate) const HANDOFF_LOOKS_UNANSWERED_MAX: u32 = 3;
 /// How long a node serves on after its handoff: gateways that still hold the old ring get 421 and go to the new owner,
 /// instead of a refused connection.
 pub(crate) const HANDOFF_LINGER: Duration = Duration::from_millis(500);
+/// How many lines may be open: a few from each thread of each gateway.
+pub(crate) const LINES_MAX: usize = 4096;
+/// How long the connection of a line may take to become one after the 101.
+pub(crate) const LINE_OPEN: Duration = Duration::from_secs(3);
+/// How long nothing may move on a line, in neither direction: a gateway beats every second.
+pub(crate) const LINE_SILENCE: Duration = Duration::from_secs(10);
+/// How many bytes of answers may wait for a gateway: from there on no question of the line is taken.
+pub(crate) const LINE_OUT_MAX: usize = 256 << 10;
+/// For how many bytes of questions there is room at a time, at least: some hundred.
+pub(crate) const LINE_READ: usize = 32 << 10;

@@ -24,6 +24,7 @@ use crate::l1::L1;
 use crate::l2::L2;
 use crate::lease::Lease;
 use crate::limits;
+use crate::line::Lines;
 use crate::metrics::Metrics;
 use crate::origin_reads::OriginReads;
 use crate::renewals::Renewals;
@@ -43,6 +44,7 @@ pub(crate) struct Node {
     pub(crate) lease: Lease,
     pub(crate) renewals: Renewals,
     pub(crate) handoff: Handoff,
+    pub(crate) lines: Lines,
     pub(crate) auditor: Auditor,
     pub(crate) metrics: Arc<Metrics>,
     /// Loads and their round trips, registered writes and audits: a stop waits for them (protocol X4).
@@ -126,6 +128,7 @@ impl Node {
             lease: Lease::default(),
             renewals: Renewals::default(),
             handoff: Handoff::default(),
+            lines: Lines::default(),
             auditor: Auditor::new(config.audit_every, rand::random()),
             metrics,
             work,

@@ -81,6 +81,11 @@ impl Read {
     fn of(content: Content, source: Source) -> Self {
         Self { content, source, collapsed: false, noted: None }
     }
+
+    /// The answer that [`Node::look_into_l1`] found.
+    pub(crate) fn of_hit(held: &Held) -> Self {
+        Self::of(held.content(), Source::L1)
+    }
 }
 
 /// What is left to do after G1.
@@ -102,16 +107,16 @@ enum Begun {
 }
 
 impl Node {
-    /// Reads one entry as the owner of its slot.
+    #[cfg(test)]
     pub(crate) async fn read(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
         self.read_on(name, Looked::NotYet).await
     }
 
-    /// [`Node::read`] from where a look into L1 has left it.
+    /// Reads one entry as the owner of its slot, from where a look into L1 has left it.
     pub(crate) async fn read_on(self: &Arc<Self>, name: &EntryName, looked: Looked) -> Result<Read, ReadRefused> {
         let looked = match looked {
             Looked::NotYet => match self.look_into_l1(&name.asked()) {
-                Ok((held, _)) => return Ok(Read::of(held.content(), Source::L1)),
+                Ok((held, _)) => return Ok(Read::of_hit(&held)),
                 Err(looked) => looked,
             },
             looked => looked,
@@ -132,13 +137,13 @@ impl Node {
         self.l1_hit(name).ok_or(Looked::Missed)
     }
 
-    /// [`Node::read`] of several entries of one user, in their order: those that L1 does not have share a round trip to L2, and
+    /// [`Node::read_on`] of several entries of one user, in their order: those that L1 does not have share a round trip to L2, and
     /// those that L2 does not have one to the origin.
     pub(crate) async fn read_all(self: &Arc<Self>, names: &[EntryName]) -> Result<Vec<Read>, ReadRefused> {
         let mut steps = Vec::with_capacity(names.len());
         for name in names {
             let step = match self.look_into_l1(&name.asked()) {
-                Ok((held, _)) => (false, Step::Done(Read::of(held.content(), Source::L1))),
+                Ok((held, _)) => (false, Step::Done(Read::of_hit(&held))),
                 Err(looked) => (looked == Looked::Sampled, self.begin_read(name)?),
             };
             steps.push(step);

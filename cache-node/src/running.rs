@@ -47,7 +47,12 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
     let app = App::new(Arc::clone(&node));
     let closing = CancellationToken::new();
     tasks.spawn(close_at_stop(Arc::clone(&node), stop, closing.clone()));
-    serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, closing).await;
+    let lines = async {
+        closing.cancelled().await;
+        node.lines.drain(drain_timeout).await;
+    };
+    let options = ServeOptions { drain_timeout, ..ServeOptions::default() };
+    tokio::join!(serve(listener, app, options, closing.clone()), lines);
 
     node.handoff.shut_down().await;
     node.work.close();

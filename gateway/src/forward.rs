@@ -2,23 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use bytes::Bytes;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
-use placement::{Slot, UserId};
+use placement::{EntryKey, Slot, UserId};
 use tokio::time::{Instant, sleep_until};
 use wire::headers::{
     CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
 };
 use wire::{Problem, ProblemCode};
 
+use crate::answer_body::AnswerBody;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::metrics::Hop;
 use crate::retry::{Kind, Met, Next, Tried, next};
-use crate::upstream::{SendFailed, Upstream, UpstreamBody};
+use crate::upstream::{Question, SendFailed, Upstream, UpstreamBody};
 
 /// What goes on to a node: nothing else of the client's headers is believed or passed on.
 const REQUEST_HEADERS: [HeaderName; 7] = [
@@ -44,6 +43,9 @@ const RESPONSE_HEADERS: [HeaderName; 9] = [
     X_RING_EPOCH,
 ];
 
+/// As many headers as nearly every request and answer has at most, so that their maps need not grow.
+const HEADERS_ROOM: usize = 8;
+
 /// What no client sees: a node that does not take our token, or does not read for others.
 const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
 
@@ -51,29 +53,33 @@ const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDI
 pub(crate) struct Forwarded {
     pub(crate) method: Method,
     /// As the client encoded it.
-    pub(crate) path_and_query: PathAndQuery,
+    pub(crate) uri: Uri,
     pub(crate) user: UserId,
+    /// The key where it is a read of one entry: such a read may go by a line.
+    pub(crate) read_of: Option<EntryKey>,
+    /// All that the client sent.
     pub(crate) headers: HeaderMap,
     pub(crate) request_id: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) kind: Kind,
 }
 
-/// The headers of the client's request that go on.
-pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = HeaderMap::new();
-    for name in &REQUEST_HEADERS {
-        for value in headers.get_all(name) {
-            kept.append(name, value.clone());
-        }
+impl Forwarded {
+    fn question(&self, detached: bool) -> Option<Question<'_>> {
+        self.read_of.as_ref().map(|key| Question {
+            user: self.user.as_str(),
+            key: key.as_str(),
+            head_only: self.method == Method::HEAD,
+            detached,
+            request_id: self.request_id.as_bytes(),
+            headers: &self.headers,
+        })
     }
-    kept
 }
 
 impl Gateway {
     /// The answer to the client.
-    pub(crate) async fn forward(&self, request: &Forwarded) -> Response<Body> {
-        let began = Instant::now();
+    pub(crate) async fn forward(&self, request: &Forwarded, began: Instant) -> Response<AnswerBody> {
         let deadline = began
             + match request.kind {
                 Kind::Read => limits::READ_DEADLINE,
@@ -82,15 +88,16 @@ impl Gateway {
         let slot = Slot::of_user(&request.user);
         let mut met = Met::default();
         let mut pause = limits::RETRY_PAUSE_MIN;
+        let mut now = began;
         for _ in 0..limits::TRIES_MAX {
             let view = self.ring.view();
             let owner = view.owner(slot).cloned();
-            let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline).await;
+            let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline, now).await;
             met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
             met.broken += u32::from(tried == Tried::Failed(SendFailed::Broken));
             match (next(request.kind, tried, met), answer) {
                 (Next::Again, _) => {}
-                (Next::Answer, Some(answer)) => return answer_of(answer),
+                (Next::Answer, Some(answer)) => return answer,
                 (Next::Problem(code), _) => return problem(code),
                 (Next::Detached, _) => {
                     // An owner that answers 421 can read for us like any other node.
@@ -119,7 +126,8 @@ impl Gateway {
                     }
                 }
             }
-            if Instant::now() >= deadline {
+            now = Instant::now();
+            if now >= deadline {
                 break;
             }
         }
@@ -134,12 +142,12 @@ impl Gateway {
         request: &Forwarded,
         owner: Option<&Arc<Upstream>>,
         deadline: Instant,
-    ) -> Option<Response<Body>> {
+    ) -> Option<Response<AnswerBody>> {
         let owner = owner?;
         let epoch = self.ring.view().epoch().0;
         let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
-        let answer = owner.send(self.upstream_request(request, owner, epoch, false), try_deadline).await.ok()?;
-        answer.status().is_success().then(|| answer_of(answer))
+        let answer = self.ask(request, owner, epoch, false, try_deadline).await.ok()?;
+        answer.status().is_success().then_some(answer)
     }
 
     async fn try_owner(
@@ -148,13 +156,14 @@ impl Gateway {
         owner: Option<&Arc<Upstream>>,
         epoch: u64,
         deadline: Instant,
-    ) -> (Tried, Option<Response<UpstreamBody>>) {
+        now: Instant,
+    ) -> (Tried, Option<Response<AnswerBody>>) {
         let Some(owner) = owner.filter(|owner| !owner.is_in_doubt()) else { return (Tried::NotAsked, None) };
         let try_deadline = match request.kind {
-            Kind::Read => deadline.min(Instant::now() + limits::READ_TRY),
+            Kind::Read => deadline.min(now + limits::READ_TRY),
             Kind::Write => deadline,
         };
-        match owner.send(self.upstream_request(request, owner, epoch, false), try_deadline).await {
+        match self.ask(request, owner, epoch, false, try_deadline).await {
             Ok(answer) => {
                 if answer.status() == StatusCode::MISDIRECTED_REQUEST {
                     self.metrics.count(Hop::misdirected);
@@ -175,18 +184,40 @@ impl Gateway {
     }
 
     /// Gw3: any node reads the origin for us.
-    async fn detached(&self, request: &Forwarded, not: Option<&Arc<Upstream>>, deadline: Instant) -> Response<Body> {
+    async fn detached(
+        &self,
+        request: &Forwarded,
+        not: Option<&Arc<Upstream>>,
+        deadline: Instant,
+    ) -> Response<AnswerBody> {
         self.metrics.count(Hop::detached);
         let view = self.ring.view();
         for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
-            let sent = self.upstream_request(request, &node, view.epoch().0, true);
             let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
-            match node.send(sent, try_deadline).await {
-                Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer_of(answer),
+            match self.ask(request, &node, view.epoch().0, true, try_deadline).await {
+                Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer,
                 _ => {}
             }
         }
         problem(ProblemCode::OwnerUnavailable)
+    }
+
+    /// Sends a request to a node once: a read of one entry by a line if that can be, anything else by the pool.
+    async fn ask(
+        &self,
+        request: &Forwarded,
+        node: &Arc<Upstream>,
+        epoch: u64,
+        detached: bool,
+        deadline: Instant,
+    ) -> Result<Response<AnswerBody>, SendFailed> {
+        if let Some(question) = request.question(detached)
+            && let Some(told) = node.ask(&question, self.authorization.as_ref(), deadline).await
+        {
+            return told.map(|answer| answer.map(AnswerBody::Whole));
+        }
+        let sent = self.upstream_request(request, node, epoch, detached);
+        node.send(sent, deadline).await.map(answer_of)
     }
 
     fn upstream_request(
@@ -198,12 +229,16 @@ impl Gateway {
     ) -> Request<Full<Bytes>> {
         let mut sent = Request::new(Full::new(request.body.clone()));
         *sent.method_mut() = request.method.clone();
-        *sent.uri_mut() = Uri::from(request.path_and_query.clone());
+        // Also where the client named a host in the target.
+        *sent.uri_mut() = request.uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
         let headers = sent.headers_mut();
-        *headers = request.headers.clone();
-        if let Ok(host) = HeaderValue::try_from(node.address()) {
-            headers.insert(header::HOST, host);
+        headers.reserve(HEADERS_ROOM);
+        for (name, value) in &request.headers {
+            if REQUEST_HEADERS.contains(name) {
+                headers.append(name, value.clone());
+            }
         }
+        headers.insert(header::HOST, node.host().clone());
         if let Ok(user) = HeaderValue::try_from(request.user.as_str()) {
             headers.insert(X_USER_ID, user);
         }
@@ -212,14 +247,14 @@ impl Gateway {
         if detached {
             headers.insert(X_SHARDCACHE_DETACHED, HeaderValue::from_static("1"));
         }
-        if let Some(token) = &self.config.cluster_token {
-            headers.insert(header::AUTHORIZATION, token.header_value());
+        if let Some(token) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, token.clone());
         }
         sent
     }
 }
 
-fn problem(code: ProblemCode) -> Response<Body> {
+fn problem(code: ProblemCode) -> Response<AnswerBody> {
     let detail = match code {
         ProblemCode::OwnerUnavailable => {
             "not executed: the node that owns this user's entries does not answer, or refuses our token"
@@ -231,13 +266,15 @@ fn problem(code: ProblemCode) -> Response<Body> {
 }
 
 /// Hop-by-hop headers and whatever else a node may say stay behind.
-fn answer_of(answer: Response<UpstreamBody>) -> Response<Body> {
+fn answer_of(answer: Response<UpstreamBody>) -> Response<AnswerBody> {
     let (head, body) = answer.into_parts();
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(AnswerBody::Streamed(body));
     *response.status_mut() = head.status;
+    let headers = response.headers_mut();
+    headers.reserve(HEADERS_ROOM);
     for name in &RESPONSE_HEADERS {
         if let Some(value) = head.headers.get(name) {
-            response.headers_mut().insert(name, value.clone());
+            headers.insert(name, value.clone());
         }
     }
     response

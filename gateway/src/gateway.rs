@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::HeaderValue;
 use origin::Origin;
 use service::RunningServer;
 use service::listen::{ServeOptions, serve};
@@ -45,6 +46,8 @@ impl Default for Config {
 /// What a request needs.
 pub(crate) struct Gateway {
     pub(crate) config: Config,
+    /// What the nodes want to see, as a header.
+    pub(crate) authorization: Option<HeaderValue>,
     pub(crate) ring: Arc<RingFollower>,
     pub(crate) metrics: Metrics,
     pub(crate) in_progress: Semaphore,
@@ -65,6 +68,7 @@ pub async fn start(
 impl Gateway {
     fn new(config: Config, origin: Origin) -> Self {
         Self {
+            authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             config,
             ring: Arc::new(RingFollower::new(origin)),
             metrics: Metrics::new(),

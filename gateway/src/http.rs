@@ -12,10 +12,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
-use placement::UserId;
+use placement::{EntryKey, UserId};
 use service::body::{BodyError, read_limited, refuse};
 use service::listen::Handler;
 use service::request_metrics::Route;
@@ -25,7 +24,8 @@ use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX, decode_key};
 use wire::headers::{X_REQUEST_ID, X_RING_EPOCH};
 use wire::{Problem, ProblemCode};
 
-use crate::forward::{Forwarded, passed_on};
+use crate::answer_body::AnswerBody;
+use crate::forward::Forwarded;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::retry::Kind;
@@ -47,8 +47,8 @@ impl App {
             .route("/openapi.json", get(openapi::document))
             .route("/v1/ring", get(ring::ring))
             .route("/v1/ring/locate", get(ring::locate))
-            .fallback(|| async { problem(ProblemCode::NotFound, "see the README for the routes") })
-            .method_not_allowed_fallback(|| async { problem(ProblemCode::MethodNotAllowed, "see Allow") })
+            .fallback(|| async { problem::<Body>(ProblemCode::NotFound, "see the README for the routes") })
+            .method_not_allowed_fallback(|| async { problem::<Body>(ProblemCode::MethodNotAllowed, "see Allow") })
             .with_state(Arc::clone(&gateway));
         Self { gateway, router }
     }
@@ -63,14 +63,23 @@ impl App {
         response
     }
 
-    async fn data_plane(&self, request: Request<Incoming>, client: Client, request_id: &HeaderValue) -> Response<Body> {
+    async fn data_plane(
+        &self,
+        request: Request<Incoming>,
+        client: Client,
+        request_id: &HeaderValue,
+    ) -> Response<AnswerBody> {
         let began = Instant::now();
         let gateway = &self.gateway;
         let route = Route::of(request.method(), request.uri().path());
         let mut response = match gateway.in_progress.try_acquire() {
             Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
             Ok(_permit) => match self.checked(request, route, client, request_id).await {
-                Ok(forwarded) => gateway.forward(&forwarded).await,
+                Ok(forwarded) => {
+                    // A body was waited for in a time of its own.
+                    let began = if forwarded.read_of.is_some() { began } else { Instant::now() };
+                    gateway.forward(&forwarded, began).await
+                }
                 Err(response) => *response,
             },
         };
@@ -87,25 +96,31 @@ impl App {
         route: Route,
         client: Client,
         request_id: &HeaderValue,
-    ) -> Result<Forwarded, Box<Response<Body>>> {
-        let user = match self.check_head(&request, route, client) {
-            Ok(user) => user,
+    ) -> Result<Forwarded, Box<Response<AnswerBody>>> {
+        let (user, key) = match self.check_head(&request, route, client) {
+            Ok(checked) => checked,
             Err(problem) => return Err(Box::new(refused(request, problem))),
         };
-        let path_and_query = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let method = request.method().clone();
-        let headers = passed_on(request.headers());
+        let (head, body) = request.into_parts();
         let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };
         let body = match route {
-            Route::put | Route::mget => read_limited(request.into_body(), limit, limits::BODY_DEADLINE).await,
+            Route::put | Route::mget => read_limited(body, limit, limits::BODY_DEADLINE).await,
             _ => Ok(Bytes::new()),
         };
         let body = body.map_err(|error| Box::new(body_failed(error)))?;
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
-        Ok(Forwarded { method, path_and_query, user, headers, request_id: request_id.clone(), body, kind })
+        let read_of = key.filter(|_| matches!(route, Route::get | Route::head));
+        let (method, uri, headers) = (head.method, head.uri, head.headers);
+        Ok(Forwarded { method, uri, user, read_of, headers, request_id: request_id.clone(), body, kind })
     }
 
-    fn check_head(&self, request: &Request<Incoming>, route: Route, client: Client) -> Result<UserId, Problem> {
+    /// The user, and the key where the path has one.
+    fn check_head(
+        &self,
+        request: &Request<Incoming>,
+        route: Route,
+        client: Client,
+    ) -> Result<(UserId, Option<EntryKey>), Problem> {
         let allowed = match route {
             Route::other => "GET, HEAD, PUT, DELETE",
             Route::list if request.method() != Method::GET => "GET",
@@ -116,27 +131,26 @@ impl App {
             return Err(Problem::new(ProblemCode::MethodNotAllowed, format!("this route has {allowed}")));
         }
         let user = user_of(request.headers(), self.gateway.config.keyless, Some(client.0))?;
-        if let Some(encoded) = request.uri().path().strip_prefix(ENTRIES_PREFIX) {
-            decode_key(encoded).map_err(|invalid| Problem::new(ProblemCode::KeyInvalid, invalid.to_string()))?;
-        }
+        let key = request.uri().path().strip_prefix(ENTRIES_PREFIX).map(decode_key).transpose();
+        let key = key.map_err(|invalid| Problem::new(ProblemCode::KeyInvalid, invalid.to_string()))?;
         if !matches!(route, Route::put | Route::mget) && !request.body().is_end_stream() {
             return Err(Problem::new(ProblemCode::RequestInvalid, "this request has no body"));
         }
-        Ok(user)
+        Ok((user, key))
     }
 }
 
 impl Handler for App {
-    type Body = Body;
+    type Body = AnswerBody;
 
-    async fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+    async fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<AnswerBody> {
         let request_id = service::request_id::of(request.headers());
         let path = request.uri().path();
         let client = Client(peer.ip());
         let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
             self.data_plane(request, client, &request_id).await
         } else {
-            self.without_body(request, client).await
+            self.without_body(request, client).await.map(AnswerBody::Page)
         };
         response.headers_mut().insert(X_REQUEST_ID, request_id);
         response
@@ -148,10 +162,10 @@ impl Handler for App {
 struct Client(IpAddr);
 
 /// An error answer to a request whose body, if any, stays unread; the connection ends with it in that case.
-fn refused(request: Request<Incoming>, problem: Problem) -> Response<Body> {
+fn refused(request: Request<Incoming>, problem: Problem) -> Response<AnswerBody> {
     let code = problem.code;
     let detail = problem.detail.clone();
-    let mut response: Response<Body> = problem.into_response();
+    let mut response: Response<AnswerBody> = problem.into_response();
     if code == ProblemCode::MethodNotAllowed
         && let Some(allow) = detail.strip_prefix("this route has ").and_then(|allow| HeaderValue::try_from(allow).ok())
     {
@@ -169,7 +183,7 @@ fn leave_unread(request_headers: &HeaderMap, body: Incoming) -> Option<(HeaderNa
     unread.then_some((header::CONNECTION, HeaderValue::from_static("close")))
 }
 
-fn body_failed(error: BodyError) -> Response<Body> {
+fn body_failed(error: BodyError) -> Response<AnswerBody> {
     let mut response = match error {
         BodyError::TooLarge => problem(ProblemCode::ValueTooLarge, "the body is over the limit of this cluster"),
         BodyError::Timeout => problem(ProblemCode::RequestTimeout, "the body did not arrive in time"),
@@ -179,6 +193,6 @@ fn body_failed(error: BodyError) -> Response<Body> {
     response
 }
 
-fn problem(code: ProblemCode, detail: &str) -> Response<Body> {
+fn problem<B: From<Bytes>>(code: ProblemCode, detail: &str) -> Response<B> {
     Problem::new(code, detail).into_response()
 }

@@ -44,3 +44,26 @@ pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) const MGET_BODY_MAX: u64 = 2 * 1024 * 1024;
 /// How many data-plane requests may be in progress; more are answered `overloaded`.
 pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;
+/// The most lines to one node: one for each thread, as far as that goes. More would share fewer writes.
+pub(crate) const LINES_PER_NODE: usize = 8;
+/// How long opening a line may take; requests go by the pool meanwhile.
+pub(crate) const LINE_OPEN: Duration = Duration::from_secs(1);
+/// How long after a line has ended, or could not be opened, the next is tried.
+pub(crate) const LINE_PAUSE: Duration = Duration::from_millis(500);
+/// How long after a node refused a line it is asked for one again: it may have been upgraded.
+pub(crate) const LINE_PAUSE_REFUSED: Duration = Duration::from_secs(10);
+/// How many bytes of questions may wait for a node that does not take them: from there on they go by the pool.
+pub(crate) const LINE_OUT_MAX: usize = 256 << 10;
+/// For how many bytes of answers there is room at a time, at least: some hundred small ones.
+pub(crate) const LINE_READ: usize = 64 << 10;
+/// How often a line looks who has waited too long: so much later than at the deadline a read may give up.
+pub(crate) const LINE_TICK: Duration = Duration::from_millis(50);
+/// The same while nobody waits.
+pub(crate) const LINE_TICK_IDLE: Duration = Duration::from_millis(250);
+/// After how long without a sign of the node one is asked for.
+pub(crate) const LINE_BEAT: Duration = Duration::from_secs(1);
+/// How long a node may give no sign before the line is given up: longer than a read waits, which asks elsewhere then.
+pub(crate) const LINE_SILENCE: Duration = Duration::from_secs(3);
+/// How long an answer may be missing after it is waited for no longer: its place is taken all the time. Longer than a node works
+/// on any read.
+pub(crate) const LINE_OVERDUE: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@ pub(crate) struct Metrics {
     pub(crate) requests: RequestMetrics,
     hops: Family<HopLabels, Counter>,
     pub(crate) epoch: Gauge,
+    pub(crate) lines: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,10 +38,11 @@ impl Metrics {
         let mut registry = Registry::with_prefix("shardcache_gateway");
         let requests = RequestMetrics::register(&mut registry);
         let hops = Family::default();
-        let epoch = Gauge::default();
+        let (epoch, lines) = (Gauge::default(), Gauge::default());
         registry.register("hop_events", "What happened on the way to nodes", Clone::clone(&hops));
         registry.register("ring_epoch", "Epoch of the ring copy held", epoch.clone());
-        Self { registry, requests, hops, epoch }
+        registry.register("lines", "Lines to nodes that are open", lines.clone());
+        Self { registry, requests, hops, epoch, lines }
     }
 
     pub(crate) fn count(&self, event: Hop) {

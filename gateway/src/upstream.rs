@@ -1,14 +1,16 @@
-//! The hop to one node: its pool of HTTP/1 connections, and whether the node is in doubt.
+//! The hop to one node: its lines for reads, its pool of HTTP/1 connections for everything, and whether the node is in doubt.
 //!
 //! A request is handed back only if no byte of it was written (protocol Gw2): everything else may have been executed.
 
 mod body;
+mod line;
+mod lines;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -20,11 +22,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::limits;
 
 pub(crate) use body::UpstreamBody;
+pub(crate) use line::Question;
+use line::Said;
+use lines::Lines;
 
 /// One node as the gateway reaches it. Lives as long as a ring names its address.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     address: String,
+    /// The address as `Host` says it.
+    host: HeaderValue,
+    lines: Lines,
     idle: Mutex<Vec<Idle>>,
     connections: Arc<Semaphore>,
     in_doubt: AtomicBool,
@@ -61,7 +69,10 @@ pub(crate) enum SendFailed {
 impl Upstream {
     pub(crate) fn new(address: String) -> Self {
         Self {
+            // An address that no header can hold, no connection can be made to either.
+            host: HeaderValue::try_from(&address).unwrap_or(HeaderValue::from_static("")),
             address,
+            lines: Lines::default(),
             idle: Mutex::default(),
             connections: Arc::new(Semaphore::new(limits::CONNECTIONS_PER_NODE)),
             in_doubt: AtomicBool::new(false),
@@ -72,6 +83,16 @@ impl Upstream {
 
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The address as `Host` says it.
+    pub(crate) fn host(&self) -> &HeaderValue {
+        &self.host
+    }
+
+    /// How many lines to the node are open.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.open()
     }
 
     /// Whether the node did not answer lately: requests need not find that out again.
@@ -102,24 +123,37 @@ impl Upstream {
         let permit = timeout(limits::CONNECTION_WAIT, Arc::clone(&self.connections).acquire_owned());
         let Ok(Ok(permit)) = permit.await else { return Err(SendFailed::Busy) };
         let sent = timeout_at(deadline, self.send_on_a_connection(request)).await;
-        match sent {
-            Ok(Ok((response, sender))) => {
-                let in_use = InUse { sender, upstream: Arc::clone(self), _permit: permit };
-                Ok(response.map(|body| UpstreamBody::new(body, in_use)))
-            }
-            Ok(Err(failed)) => {
-                if failed == SendFailed::Broken {
-                    // What ended this connection may have ended the others; the next request gets a fresh one.
-                    self.close_idle();
-                }
-                self.doubt();
-                Err(failed)
-            }
-            Err(_elapsed) => {
-                self.doubt();
-                Err(SendFailed::TimedOut)
+        let (response, sender) =
+            sent.unwrap_or(Err(SendFailed::TimedOut)).inspect_err(|failed| self.failed(*failed))?;
+        let in_use = InUse { sender, upstream: Arc::clone(self), _permit: permit };
+        Ok(response.map(|body| UpstreamBody::new(body, in_use)))
+    }
+
+    /// Asks by a line; `None`: there is none, it is full, or question or answer is too large for one. Then the pool may be asked
+    /// as if nothing had happened.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        question: &Question<'_>,
+        authorization: Option<&HeaderValue>,
+        deadline: Instant,
+    ) -> Option<Result<Response<Bytes>, SendFailed>> {
+        let told = self.line(authorization)?.ask(question, deadline)?;
+        match told.await.unwrap_or(Err(SendFailed::Broken)) {
+            Ok(Said::Answer(answer)) => Some(Ok(answer)),
+            Ok(Said::Elsewhere) => None,
+            Err(failed) => {
+                self.failed(failed);
+                Some(Err(failed))
             }
         }
+    }
+
+    fn failed(self: &Arc<Self>, failed: SendFailed) {
+        if failed == SendFailed::Broken {
+            // What ended this connection may have ended the others; the next request gets a fresh one.
+            self.close_idle();
+        }
+        self.doubt();
     }
 
     async fn send_on_a_connection(
@@ -189,7 +223,7 @@ impl Upstream {
         let probe = async {
             let mut sender = self.connect().await.ok()?;
             let request =
-                Request::get("/healthz").header(http::header::HOST, &self.address).body(Full::default()).ok()?;
+                Request::get("/healthz").header(http::header::HOST, self.host.clone()).body(Full::default()).ok()?;
             sender.send_request(request).await.ok().filter(|response| response.status().is_success())
         };
         timeout(limits::PROBE, probe).await.is_ok_and(|answer| answer.is_some())

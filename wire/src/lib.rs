@@ -4,6 +4,7 @@ pub mod control;
 pub mod entries;
 pub mod handoff;
 pub mod headers;
+pub mod line;
 pub mod problem;
 pub mod ring_document;
 

@@ -1,6 +1,8 @@
-//! Puts data-plane answers together: entity tag, tier, node, epoch.
+//! Puts data-plane answers together: entity tag, tier, node, epoch. Of any body that bytes can become: a request of its own is
+//! answered with one that may stream, a read on a line with the bytes.
 
 use axum::body::Body;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use origin::{OriginError, StoredEntry, WriteAnswer};
 use placement::Epoch;
@@ -21,13 +23,13 @@ use crate::write_path::WriteRefused;
 const L1_HIT: &str = "shardcache-l1; hit";
 
 /// An error answer.
-pub(super) fn problem(code: ProblemCode, detail: impl Into<String>) -> Response<Body> {
+pub(super) fn problem<B: From<Bytes>>(code: ProblemCode, detail: impl Into<String>) -> Response<B> {
     Problem::new(code, detail).into_response()
 }
 
 /// The entry itself; for HEAD the server sends the head alone.
-pub(super) fn entry(entry: &StoredEntry) -> Response<Body> {
-    let mut response = Response::new(Body::from(entry.value.clone()));
+pub(super) fn entry<B: From<Bytes>>(entry: &StoredEntry) -> Response<B> {
+    let mut response = Response::new(B::from(entry.value.clone()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, stored_header(&entry.content_type, DEFAULT_CONTENT_TYPE));
     let cache_control = entry.cache_control.as_deref().unwrap_or(DEFAULT_CACHE_CONTROL);
@@ -37,8 +39,8 @@ pub(super) fn entry(entry: &StoredEntry) -> Response<Body> {
 }
 
 /// 304 with the same tag and cache control.
-pub(super) fn not_modified(entry: &StoredEntry) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
+pub(super) fn not_modified<B: From<Bytes>>(entry: &StoredEntry) -> Response<B> {
+    let mut response = Response::new(B::from(Bytes::new()));
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     let cache_control = entry.cache_control.as_deref().unwrap_or(DEFAULT_CACHE_CONTROL);
     response.headers_mut().insert(header::CACHE_CONTROL, stored_header(cache_control, DEFAULT_CACHE_CONTROL));
@@ -67,7 +69,7 @@ pub(super) fn written(answer: &WriteAnswer) -> Response<Body> {
     response
 }
 
-pub(super) fn read_refused(refused: ReadRefused) -> Response<Body> {
+pub(super) fn read_refused<B: From<Bytes>>(refused: ReadRefused) -> Response<B> {
     match refused {
         ReadRefused::NotOwner(_) => problem(ProblemCode::WrongOwner, "the slot is owned by another node"),
         ReadRefused::Origin(error) => origin_failed(&error),
@@ -87,7 +89,7 @@ pub(super) fn write_refused(refused: &WriteRefused) -> Response<Body> {
 }
 
 /// No driver text, host or SQL goes out: the log has it.
-pub(super) fn origin_failed(error: &OriginError) -> Response<Body> {
+pub(super) fn origin_failed<B: From<Bytes>>(error: &OriginError) -> Response<B> {
     tracing::debug!(%error, "origin failed");
     problem(ProblemCode::OriginUnavailable, "the database did not answer; not executed")
 }
@@ -156,14 +158,13 @@ fn hit_head(node: &Node, epoch: Epoch) -> HeaderMap {
 }
 
 /// The headers that every data-plane answer of the node has.
-pub(super) fn finish(response: &mut Response<Body>, node: &Node, request_id: HeaderValue) {
+pub(super) fn finish<B>(response: &mut Response<B>, node: &Node) {
     let headers = response.headers_mut();
     if !headers.contains_key(CACHE_STATUS) {
         headers.insert(CACHE_STATUS, HeaderValue::from_static("shardcache-l1; fwd=bypass"));
     }
     headers.insert(X_CACHE_NODE, node.name_header.clone());
     headers.insert(X_RING_EPOCH, HeaderValue::from(node.status.epoch().0));
-    headers.insert(X_REQUEST_ID, request_id);
 }
 
 pub(super) fn empty(status: StatusCode) -> Response<Body> {
@@ -172,7 +173,7 @@ pub(super) fn empty(status: StatusCode) -> Response<Body> {
     response
 }
 
-fn tag(response: &mut Response<Body>, version: Version) {
+fn tag<B>(response: &mut Response<B>, version: Version) {
     response.headers_mut().insert(header::ETAG, stored_header(&version.etag(), "\"0\""));
 }
 

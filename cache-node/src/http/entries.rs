@@ -7,14 +7,13 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
 use origin::WriteKind;
 use placement::UserId;
-use placement::freshness::Bypass;
 use service::body::{BodyError, read_limited};
 use wire::ProblemCode;
 use wire::entries::{ENTRIES_PREFIX, decode_key};
 use wire::headers::{CACHE_STATUS, DEFAULT_CONTENT_TYPE, X_SHARDCACHE_DETACHED, X_USER_ID};
 
-use super::answer;
-use super::conditions::{BadCondition, ReadCondition, read_condition, write_precondition};
+use super::conditions::{BadCondition, write_precondition};
+use super::{answer, reads};
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
@@ -39,25 +38,12 @@ pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, looked
 }
 
 async fn read(node: &Arc<Node>, request: &Request<Incoming>, looked: Looked) -> Result<Response<Body>, Refusal> {
-    let headers = request.headers();
-    let name = name_of(request)?;
-    let read = if is_detached(headers) {
-        node.read_direct(&name, Bypass::Detached).await
+    let (name, headers) = (name_of(request)?, request.headers());
+    Ok(if is_detached(headers) {
+        reads::detached(node, &name, headers).await
     } else {
-        node.read_on(&name, looked).await
-    };
-    let read = read.map_err(|refused| Box::new(answer::read_refused(refused)))?;
-    super::listing::count(node, &read);
-    let version = read.content.as_ref().map(|entry| entry.version);
-    let judged = read_condition(headers, version).map_err(bad_condition)?;
-    let mut response = match (&read.content, judged) {
-        (_, ReadCondition::Failed) => answer::problem(ProblemCode::PreconditionFailed, "If-Match does not hold"),
-        (None, _) => answer::problem(ProblemCode::EntryNotFound, "the user has no entry of that key"),
-        (Some(entry), ReadCondition::NotModified) => answer::not_modified(entry),
-        (Some(entry), ReadCondition::Send) => answer::entry(entry),
-    };
-    response.headers_mut().insert(CACHE_STATUS, answer::cache_status(&read));
-    Ok(response)
+        reads::further(node, &name, headers, looked).await
+    })
 }
 
 async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {

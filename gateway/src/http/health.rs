@@ -55,6 +55,8 @@ pub(super) async fn readyz(State(gateway): State<Arc<Gateway>>) -> impl IntoResp
 
 /// Prometheus text.
 pub(super) async fn metrics(State(gateway): State<Arc<Gateway>>) -> impl IntoResponse {
-    gateway.metrics.epoch.set(gateway.ring.view().epoch().0 as i64);
+    let view = gateway.ring.view();
+    gateway.metrics.epoch.set(view.epoch().0 as i64);
+    gateway.metrics.lines.set(view.nodes().iter().map(|node| node.upstream.lines() as i64).sum());
     ([(header::CONTENT_TYPE, METRICS_TEXT)], encode(&gateway.metrics.registry))
 }

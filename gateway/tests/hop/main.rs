@@ -2,6 +2,8 @@
 //!
 //! All slots belong to `n1`; `n2` is a member without any, for detached reads.
 
+mod lines;
+mod scripted_line;
 mod scripted_node;
 
 use std::net::SocketAddr;
@@ -27,7 +29,7 @@ struct Cluster {
     gateway: SocketAddr,
     origin: Origin,
     _running: service::RunningServer,
-    _stop: DropGuard,
+    stop: DropGuard,
     _directory: tempfile::TempDir,
 }
 
@@ -53,7 +55,7 @@ impl Cluster {
             gateway: running.address(),
             origin,
             _running: running,
-            _stop: stop.drop_guard(),
+            stop: stop.drop_guard(),
             _directory: directory,
         };
         let ready = Instant::now() + Duration::from_secs(10);
@@ -64,7 +66,12 @@ impl Cluster {
     }
 
     async fn ask(&self, method: &str, more: &str) -> String {
-        let head = format!("{method} /v1/entries/k HTTP/1.1\r\nhost: x\r\nx-user-id: u\r\nconnection: close\r\n{more}");
+        self.ask_of("k", method, more).await
+    }
+
+    async fn ask_of(&self, key: &str, method: &str, more: &str) -> String {
+        let head =
+            format!("{method} /v1/entries/{key} HTTP/1.1\r\nhost: x\r\nx-user-id: u\r\nconnection: close\r\n{more}");
         exchange(self.gateway, &if more.contains("\r\n\r\n") { head } else { head + "\r\n" }).await
     }
 

@@ -1,4 +1,5 @@
-//! A node that does as a test says: answers, answers in part, closes, or says nothing; and remembers what it was sent.
+//! A node that does as a test says: answers, answers in part, closes, or says nothing; and remembers what it was sent. Lines it
+//! refuses, as a node of an older version does, unless it has a script for them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::scripted_line::{LineScript, serve_line};
 
 /// What to do with one request.
 pub(crate) enum Act {
@@ -47,43 +50,91 @@ impl Seen {
 pub(crate) struct ScriptedNode {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
+    opened: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
+}
+
+/// What a node does with requests for a line.
+pub(crate) enum Lines {
+    /// This answer, as a status line.
+    Refused(&'static str),
+    /// They are lines from there on.
+    Opened(LineScript),
+}
+
+/// What every connection of a node knows.
+struct Script<S> {
+    script: S,
+    lines: Lines,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    count: AtomicUsize,
+    opened: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
 }
 
 impl ScriptedNode {
     /// Starts a node that follows `script`. It lives as long as the test's runtime.
     pub(crate) async fn start(script: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+        Self::with_lines(script, Lines::Refused("404 Not Found")).await
+    }
+
+    /// The same, of a node that knows lines.
+    pub(crate) async fn with_lines(script: impl Fn(&Seen) -> Act + Send + Sync + 'static, lines: Lines) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (script, remembered, count) = (Arc::new(script), Arc::clone(&seen), Arc::new(AtomicUsize::new(0)));
+        let [opened, closed] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (remembered, count) = (Arc::clone(&seen), AtomicUsize::new(0));
+        let (began, ended) = (Arc::clone(&opened), Arc::clone(&closed));
+        let script = Arc::new(Script { script, lines, seen: remembered, count, opened: began, closed: ended });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&script), Arc::clone(&remembered), Arc::clone(&count)));
+                tokio::spawn(serve(stream, Arc::clone(&script)));
             }
         });
-        Self { address, seen }
+        Self { address, seen, opened, closed }
     }
 
-    /// The requests so far, without health probes.
+    /// How many lines it was asked for.
+    pub(crate) fn lines(&self) -> usize {
+        self.opened.load(Ordering::SeqCst)
+    }
+
+    /// How many of its lines have ended.
+    pub(crate) fn lines_closed(&self) -> usize {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// The requests so far, without health probes and those for lines.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("not poisoned").clone()
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    script: Arc<impl Fn(&Seen) -> Act>,
-    remembered: Arc<Mutex<Vec<Seen>>>,
-    count: Arc<AtomicUsize>,
-) {
+async fn serve(mut stream: TcpStream, script: Arc<Script<impl Fn(&Seen) -> Act>>) {
     for in_connection in 0.. {
         let Some(mut request) = read_request(&mut stream).await else { return };
+        if request.head.starts_with("GET /internal/line ") {
+            let number = script.opened.fetch_add(1, Ordering::SeqCst);
+            match &script.lines {
+                Lines::Opened(lines) => {
+                    serve_line(stream, number, lines).await;
+                    script.closed.fetch_add(1, Ordering::SeqCst);
+                    return;
+                }
+                Lines::Refused(status) => {
+                    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                    continue;
+                }
+            }
+        }
         request.in_connection = in_connection;
         if !request.is_probe() {
-            request.number = count.fetch_add(1, Ordering::SeqCst);
-            remembered.lock().expect("not poisoned").push(request.clone());
+            request.number = script.count.fetch_add(1, Ordering::SeqCst);
+            script.seen.lock().expect("not poisoned").push(request.clone());
         }
-        let bytes = match script(&request) {
+        let bytes = match (script.script)(&request) {
             Act::Answer(head, body) => format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
             Act::Raw(part) => part.to_owned(),
             Act::RawThenClose(part) => {

@@ -9,6 +9,7 @@ mod envelope;
 mod frames;
 mod headers;
 mod keys;
+mod line;
 mod messages;
 mod names;
 mod ring;
@@ -18,6 +19,7 @@ pub use envelope::envelope;
 pub use frames::frames;
 pub use headers::headers;
 pub use keys::keys;
+pub use line::line;
 pub use messages::messages;
 pub use ring::ring;
 
@@ -25,12 +27,13 @@ pub use ring::ring;
 pub type Check = fn(&[u8]);
 
 /// All checks by their names; a check's corpus is in `corpus/<name>/`.
-pub const CHECKS: [(&str, Check); 7] = [
+pub const CHECKS: [(&str, Check); 8] = [
     ("bodies", bodies),
     ("envelope", envelope),
     ("frames", frames),
     ("headers", headers),
     ("keys", keys),
+    ("line", line),
     ("messages", messages),
     ("ring", ring),
 ];

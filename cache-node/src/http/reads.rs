@@ -1,0 +1,79 @@
+//! A read of one entry, alike whichever way it came: as a request of its own, or on a line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use placement::freshness::Bypass;
+use service::request_metrics::Route;
+use wire::ProblemCode;
+use wire::headers::CACHE_STATUS;
+
+use super::answer;
+use super::conditions::{ReadCondition, read_condition};
+use crate::entry_name::EntryName;
+use crate::node::Node;
+use crate::read_path::{Looked, Read, ReadRefused};
+
+/// The answer if L1 has the entry, without any wait; else [`further`] goes on with the read.
+pub(crate) fn at_once<B: From<Bytes>>(
+    node: &Node,
+    name: &EntryName,
+    headers: &HeaderMap,
+) -> Result<Response<B>, Looked> {
+    let (held, _) = node.look_into_l1(&name.asked())?;
+    Ok(answer_to(node, headers, Ok(Read::of_hit(&held))))
+}
+
+/// The answer, from where a look into L1 has left the read.
+pub(crate) async fn further<B: From<Bytes>>(
+    node: &Arc<Node>,
+    name: &EntryName,
+    headers: &HeaderMap,
+    looked: Looked,
+) -> Response<B> {
+    let read = node.read_on(name, looked).await;
+    answer_to(node, headers, read)
+}
+
+/// The answer of the origin, whoever owns the slot (protocol G6).
+pub(crate) async fn detached<B: From<Bytes>>(node: &Node, name: &EntryName, headers: &HeaderMap) -> Response<B> {
+    let read = node.read_direct(name, Bypass::Detached).await;
+    answer_to(node, headers, read)
+}
+
+fn answer_to<B: From<Bytes>>(node: &Node, headers: &HeaderMap, read: Result<Read, ReadRefused>) -> Response<B> {
+    let read = match read {
+        Ok(read) => read,
+        Err(refused) => return answer::read_refused(refused),
+    };
+    super::listing::count(node, &read);
+    let version = read.content.as_ref().map(|entry| entry.version);
+    let judged = match read_condition(headers, version) {
+        Ok(judged) => judged,
+        Err(bad) => return answer::problem(ProblemCode::RequestInvalid, bad.to_string()),
+    };
+    let mut response = match (&read.content, judged) {
+        (_, ReadCondition::Failed) => answer::problem(ProblemCode::PreconditionFailed, "If-Match does not hold"),
+        (None, _) => answer::problem(ProblemCode::EntryNotFound, "the user has no entry of that key"),
+        (Some(entry), ReadCondition::NotModified) => answer::not_modified(entry),
+        (Some(entry), ReadCondition::Send) => answer::entry(entry),
+    };
+    response.headers_mut().insert(CACHE_STATUS, answer::cache_status(&read));
+    response
+}
+
+/// The answer to one more than may be in progress.
+pub(crate) fn overloaded<B: From<Bytes>>() -> Response<B> {
+    answer::problem(ProblemCode::Overloaded, "too many requests are in progress at this node")
+}
+
+/// Gives an answer of the data plane what they all have, and counts it.
+pub(crate) fn conclude<B>(node: &Node, response: &mut Response<B>, route: Route, took: Duration) {
+    answer::finish(response, node);
+    if response.status() == ProblemCode::WrongOwner.status() {
+        node.metrics.wrong_owner.inc();
+    }
+    node.metrics.requests.observe(route, response.status(), took);
+}

@@ -1,0 +1,209 @@
+//! One line: takes questions in, answers those that L1 can answer in the same turn and the others by tasks, and writes the
+//! answers in whatever order they come. No question waits for another.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, Response, header};
+use placement::{EntryKey, UserId};
+use service::request_metrics::Route;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use wire::line::frame::{TO_NODE_MAX, first};
+use wire::line::{
+    FromNode, LineInvalid, OUTSTANDING_MAX, RawHeaders, Read, ToNode, VALUE_MAX, name_hash, write_answer,
+    write_elsewhere,
+};
+
+use crate::entry_name::EntryName;
+use crate::http::reads;
+use crate::limits;
+use crate::node::Node;
+
+/// Why a line ended before its gateway closed it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    #[error("the connection broke: {0}")]
+    Connection(#[from] std::io::Error),
+    #[error("{0}")]
+    Frame(#[from] LineInvalid),
+    #[error("a question about what is no user or no key")]
+    Name,
+    #[error("the gateway neither sends nor takes anything")]
+    Silent,
+    /// A bug of ours; as with a request of its own, its connection ends and no other.
+    #[error("a read panicked")]
+    Panicked(#[from] JoinError),
+}
+
+/// What an answer needs of its question.
+#[derive(Clone, Copy)]
+struct Question {
+    id: u64,
+    name: u64,
+    head_only: bool,
+    began: Instant,
+}
+
+/// Serves a line until its gateway closes it; what is still being read then is dropped, as with any client that goes away.
+pub(super) async fn serve<C>(node: Arc<Node>, connection: C, stop: &CancellationToken) -> Result<(), Ended>
+where
+    C: AsyncRead + AsyncWrite,
+{
+    let (mut from_gateway, mut to_gateway) = tokio::io::split(connection);
+    let mut line = Line { node, inbox: BytesMut::new(), out: BytesMut::new(), reads: JoinSet::new() };
+    let mut look = std::pin::pin!(sleep(limits::LINE_SILENCE));
+    let (mut moved, mut said_goodbye) = (true, false);
+    loop {
+        line.take_questions()?;
+        line.inbox.reserve(limits::LINE_READ);
+        let (out_has_room, has_room) = (line.out_has_room(), line.has_room());
+        tokio::select! {
+            biased;
+            written = to_gateway.write_buf(&mut line.out), if !line.out.is_empty() => {
+                if written? == 0 {
+                    return Err(Ended::Silent);
+                }
+                moved = true;
+            }
+            read = from_gateway.read_buf(&mut line.inbox), if has_room => {
+                if read? == 0 {
+                    return Ok(());
+                }
+                moved = true;
+            }
+            Some(done) = line.reads.join_next(), if out_has_room => line.put_done(done?)?,
+            () = stop.cancelled(), if !said_goodbye => {
+                said_goodbye = true;
+                FromNode::write_goodbye(&mut line.out);
+            }
+            () = look.as_mut() => {
+                if !std::mem::take(&mut moved) {
+                    return Err(Ended::Silent);
+                }
+                look.as_mut().reset(Instant::now() + limits::LINE_SILENCE);
+            }
+        }
+    }
+}
+
+struct Line {
+    node: Arc<Node>,
+    inbox: BytesMut,
+    out: BytesMut,
+    /// Reads in progress. Dropped with the line.
+    reads: JoinSet<(Question, Response<Bytes>)>,
+}
+
+impl Line {
+    fn out_has_room(&self) -> bool {
+        self.out.len() < limits::LINE_OUT_MAX
+    }
+
+    /// Whether one more question can be taken.
+    fn has_room(&self) -> bool {
+        self.out_has_room() && self.reads.len() < OUTSTANDING_MAX
+    }
+
+    /// Takes all questions that are there whole, as far as there is room.
+    fn take_questions(&mut self) -> Result<(), Ended> {
+        let inbox = std::mem::take(&mut self.inbox);
+        let mut rest = &inbox[..];
+        let mut now = None;
+        while self.has_room()
+            && let Some(length) = first(rest, TO_NODE_MAX)?
+        {
+            match ToNode::read(&rest[..length])? {
+                ToNode::Read(read, headers) => {
+                    let began = now.unwrap_or_else(Instant::now);
+                    now = Some(self.take(read, headers, began)?);
+                }
+                ToNode::Beat => FromNode::write_beat(&mut self.out),
+            }
+            rest = &rest[length..];
+        }
+        let taken = inbox.len() - rest.len();
+        self.inbox = inbox;
+        self.inbox.advance(taken);
+        Ok(())
+    }
+
+    /// Answers a question or has it answered; returns the time at which that was done, to begin the next.
+    fn take(&mut self, read: Read<'_>, headers: RawHeaders<'_>, began: Instant) -> Result<Instant, Ended> {
+        // The gateway has checked both, and answers for what is wrong with them.
+        let user = UserId::parse(read.user.as_bytes()).map_err(|_| Ended::Name)?;
+        let key = EntryKey::parse(read.key).map_err(|_| Ended::Name)?;
+        let conditions = conditions(headers)?;
+        let name = EntryName::new(user, key);
+        let about = name_hash(name.user.as_str(), name.key.as_str());
+        let question = Question { id: read.id, name: about, head_only: read.head_only, began };
+        let Ok(permit) = self.node.in_progress.try_acquire() else {
+            return Ok(self.put(question, reads::overloaded()));
+        };
+        let at_once = (!read.detached).then(|| reads::at_once(&self.node, &name, &conditions));
+        drop(permit);
+        let node = Arc::clone(&self.node);
+        match at_once {
+            Some(Ok(answer)) => return Ok(self.put(question, answer)),
+            Some(Err(looked)) => {
+                self.begin(question, async move { reads::further(&node, &name, &conditions, looked).await });
+            }
+            None => self.begin(question, async move { reads::detached(&node, &name, &conditions).await }),
+        }
+        Ok(began)
+    }
+
+    /// Has a task read; it is one of those in progress.
+    fn begin(&mut self, question: Question, read: impl Future<Output = Response<Bytes>> + Send + 'static) {
+        let node = Arc::clone(&self.node);
+        self.reads.spawn(async move {
+            let answer = match node.in_progress.try_acquire() {
+                Ok(_permit) => read.await,
+                Err(_) => reads::overloaded(),
+            };
+            (question, answer)
+        });
+    }
+
+    /// Puts a read that is done among the answers, and whatever else is done.
+    fn put_done(&mut self, (question, answer): (Question, Response<Bytes>)) -> Result<(), Ended> {
+        self.put(question, answer);
+        while self.out_has_room()
+            && let Some(done) = self.reads.try_join_next()
+        {
+            let (question, answer) = done?;
+            self.put(question, answer);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, question: Question, mut answer: Response<Bytes>) -> Instant {
+        let Question { id, name, head_only, began } = question;
+        let now = Instant::now();
+        // What goes elsewhere is asked again there, and counted there.
+        if !head_only && answer.body().len() > VALUE_MAX {
+            write_elsewhere(&mut self.out, id, name);
+            return now;
+        }
+        let route = if head_only { Route::head } else { Route::get };
+        reads::conclude(&self.node, &mut answer, route, now - began);
+        if write_answer(&mut self.out, id, name, &answer, head_only).is_err() {
+            write_elsewhere(&mut self.out, id, name);
+        }
+        now
+    }
+}
+
+/// The headers on which an answer depends.
+fn conditions(headers: RawHeaders<'_>) -> Result<HeaderMap, LineInvalid> {
+    let mut conditions = HeaderMap::new();
+    for line in headers.iter() {
+        let (name, value) = line?;
+        if name == header::IF_MATCH || name == header::IF_NONE_MATCH {
+            conditions.append(name, value);
+        }
+    }
+    Ok(conditions)
+}

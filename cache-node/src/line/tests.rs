@@ -1,0 +1,238 @@
+//! A line at a node, each interleaving made by hand. That its answers are those of HTTP: `tests/line`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wire::line::frame::{FROM_NODE_MAX, first};
+use wire::line::{FromNode, OUTSTANDING_MAX, Read, ToNode, name_hash, write_read};
+
+use super::serve::{Ended, serve};
+use crate::interleavings::{fixture, name, put};
+use crate::limits;
+use crate::node::Node;
+use crate::read_path::begin_load_for_test;
+
+/// The gateway's end of a line.
+struct Gateway {
+    connection: DuplexStream,
+    inbox: BytesMut,
+    stop: CancellationToken,
+    served: JoinHandle<Result<(), Ended>>,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+enum Said {
+    Answer(u64, u64, Response<Bytes>),
+    Beat,
+    Goodbye,
+}
+
+impl Gateway {
+    /// A line with so many bytes on their way at most.
+    fn open(node: &Arc<Node>, room: usize) -> Self {
+        let (connection, theirs) = tokio::io::duplex(room);
+        let (node, stop) = (Arc::clone(node), CancellationToken::new());
+        let stopped = stop.clone();
+        let served = tokio::spawn(async move { serve(node, theirs, &stopped).await });
+        Self { connection, inbox: BytesMut::new(), stop, served }
+    }
+
+    async fn ask(&mut self, id: u64, key: &str) {
+        self.connection.write_all(&question(id, key)).await.expect("the line is open");
+    }
+
+    /// The next of what the node says; `None`: it has closed the line.
+    async fn hear(&mut self) -> Option<Said> {
+        loop {
+            if let Some(length) = first(&self.inbox, FROM_NODE_MAX).expect("frames") {
+                let frame = self.inbox.split_to(length);
+                return Some(match FromNode::read(&frame).expect("a frame") {
+                    FromNode::Answer { id, name, answer } => {
+                        Said::Answer(id, name, answer.read(false).expect("a GET's"))
+                    }
+                    FromNode::Beat => Said::Beat,
+                    FromNode::Goodbye => Said::Goodbye,
+                    FromNode::Elsewhere { .. } => panic!("nothing here is large"),
+                });
+            }
+            if self.connection.read_buf(&mut self.inbox).await.expect("no errors in memory") == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// The next answer: which question's, its status and value.
+    async fn answer(&mut self) -> (u64, u16, Bytes) {
+        match self.hear().await {
+            Some(Said::Answer(id, _, answer)) => (id, answer.status().as_u16(), answer.into_body()),
+            other => panic!("no answer: {other:?}"),
+        }
+    }
+
+    async fn ended(self) -> Result<(), Ended> {
+        self.served.await.expect("no panic")
+    }
+}
+
+/// A question of the user of these tests.
+fn question(id: u64, key: &str) -> BytesMut {
+    let mut out = BytesMut::new();
+    let read = Read { id, head_only: false, detached: false, user: "user-1", key, request_id: b"r" };
+    write_read(&mut out, &read, HeaderMap::new().iter()).expect("fits");
+    out
+}
+
+const ROOM: usize = 1 << 20;
+
+#[tokio::test]
+async fn a_miss_holds_up_no_hit() {
+    let fixture = fixture().await;
+    fixture.node.write(put("hit", "v1")).await.expect("write");
+    let load = begin_load_for_test(&fixture.node, &name("miss"));
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    gateway.ask(1, "miss").await;
+    for id in 2..100 {
+        gateway.ask(id, "hit").await;
+        assert_eq!(gateway.answer().await, (id, 200, Bytes::from_static(b"v1")));
+    }
+    load.finish_for_test(None);
+    let (id, status, _) = gateway.answer().await;
+    assert_eq!((id, status), (1, 404));
+}
+
+#[tokio::test]
+async fn an_answer_names_the_entry_that_was_read() {
+    let fixture = fixture().await;
+    fixture.node.write(put("hit", "v1")).await.expect("write");
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    for key in ["hit", "absent"] {
+        gateway.ask(7, key).await;
+        let Some(Said::Answer(7, about, _)) = gateway.hear().await else { panic!("no answer") };
+        assert_eq!(about, name_hash("user-1", key));
+    }
+}
+
+#[tokio::test]
+async fn questions_come_in_pieces_and_many_at_a_time() {
+    let fixture = fixture().await;
+    fixture.node.write(put("hit", "v1")).await.expect("write");
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    let all: Vec<u8> = (0..500).flat_map(|id| question(id, "hit").to_vec()).collect();
+    for piece in all.chunks(1777) {
+        gateway.connection.write_all(piece).await.expect("the line is open");
+        tokio::task::yield_now().await;
+    }
+    for id in 0..500 {
+        assert_eq!(gateway.answer().await, (id, 200, Bytes::from_static(b"v1")));
+    }
+}
+
+#[tokio::test]
+async fn more_than_may_be_in_progress_is_refused_as_such() {
+    let fixture = fixture().await;
+    fixture.node.write(put("hit", "v1")).await.expect("write");
+    let all = u32::try_from(limits::REQUESTS_IN_PROGRESS_MAX).expect("a small number");
+    let permits = fixture.node.in_progress.try_acquire_many(all).expect("nothing is in progress");
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    for key in ["hit", "miss"] {
+        gateway.ask(1, key).await;
+        let (_, status, problem) = gateway.answer().await;
+        assert_eq!(status, 503);
+        assert!(problem.windows(10).any(|window| window == b"overloaded"), "{problem:?}");
+    }
+    drop(permits);
+    gateway.ask(2, "hit").await;
+    assert_eq!(gateway.answer().await.1, 200);
+}
+
+#[tokio::test]
+async fn questions_over_the_bound_wait_and_are_answered() {
+    let fixture = fixture().await;
+    let load = begin_load_for_test(&fixture.node, &name("miss"));
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    let asked = OUTSTANDING_MAX as u64 + 100;
+    for id in 0..asked {
+        gateway.ask(id, "miss").await;
+    }
+    load.finish_for_test(None);
+    let mut answered = Vec::new();
+    for _ in 0..asked {
+        let (id, status, _) = gateway.answer().await;
+        assert_eq!(status, 404);
+        answered.push(id);
+    }
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(0..asked), "each once");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_question_end_the_line() {
+    let fixture = fixture().await;
+    let no_key = question(1, "a\nb");
+    for garbage in [&[0xff; 64][..], &[0, 0, 0, 1, 99], &[0, 0, 0, 0], b"GET / HTTP/1.1\r\n\r\n", &no_key] {
+        let mut gateway = Gateway::open(&fixture.node, ROOM);
+        gateway.connection.write_all(garbage).await.expect("the line is open");
+        assert!(gateway.hear().await.is_none(), "{garbage:?}");
+        assert!(matches!(gateway.ended().await, Err(Ended::Frame(_) | Ended::Name)), "{garbage:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_closes_its_line_leaves_nothing_behind() {
+    let fixture = fixture().await;
+    let load = begin_load_for_test(&fixture.node, &name("miss"));
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    gateway.ask(1, "miss").await;
+    let mut beat = question(2, "hit");
+    ToNode::write_beat(&mut beat);
+    gateway.connection.write_all(&beat).await.expect("the line is open");
+    while !matches!(gateway.hear().await, Some(Said::Beat)) {}
+    let free = fixture.node.in_progress.available_permits();
+    assert_eq!(free, limits::REQUESTS_IN_PROGRESS_MAX - 1, "one read waits");
+    gateway.connection.shutdown().await.expect("open");
+    gateway.ended().await.expect("a good end");
+    while fixture.node.in_progress.available_permits() < limits::REQUESTS_IN_PROGRESS_MAX {
+        tokio::task::yield_now().await;
+    }
+    load.finish_for_test(None);
+}
+
+#[tokio::test]
+async fn a_node_that_stops_says_goodbye_and_answers_until_the_gateway_closes() {
+    let fixture = fixture().await;
+    fixture.node.write(put("hit", "v1")).await.expect("write");
+    let load = begin_load_for_test(&fixture.node, &name("miss"));
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    gateway.ask(1, "miss").await;
+    gateway.stop.cancel();
+    assert!(matches!(gateway.hear().await, Some(Said::Goodbye)));
+    gateway.ask(2, "hit").await;
+    assert_eq!(gateway.answer().await.0, 2);
+    load.finish_for_test(None);
+    assert_eq!(gateway.answer().await.0, 1);
+    gateway.connection.shutdown().await.expect("open");
+    gateway.ended().await.expect("a good end");
+}
+
+#[tokio::test]
+async fn a_gateway_that_never_reads_or_never_sends_is_given_up() {
+    let fixture = fixture().await;
+    fixture.node.write(put("hit", "v1")).await.expect("write");
+    tokio::time::pause();
+    for asked in [0, 100] {
+        let mut gateway = Gateway::open(&fixture.node, 4096);
+        for id in 0..asked {
+            let _ = tokio::time::timeout(Duration::from_millis(1), gateway.ask(id, "hit")).await;
+        }
+        let Gateway { served, connection, .. } = gateway;
+        let ended = tokio::time::timeout(3 * limits::LINE_SILENCE, served).await.expect("given up in time");
+        assert!(matches!(ended.expect("no panic"), Err(Ended::Silent)), "{asked}");
+        drop(connection);
+    }
+}

@@ -1,0 +1,4 @@
+//! `fuzz::line` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(line);
