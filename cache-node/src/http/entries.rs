@@ -18,15 +18,14 @@ use super::conditions::{BadCondition, ReadCondition, read_condition, write_preco
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
-use crate::read_path::Looked;
 use crate::write_path::WriteRequest;
 
 type Refusal = Box<Response<Body>>;
 
 /// Answers one request of the route; everything about it is checked before its body is asked for.
-pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, looked: Looked) -> Response<Body> {
+pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Response<Body> {
     let answered = match *request.method() {
-        Method::GET | Method::HEAD => read(node, &request, looked).await,
+        Method::GET | Method::HEAD => read(node, &request).await,
         Method::PUT => put(node, request).await,
         Method::DELETE => delete(node, &request).await,
         _ => {
@@ -38,14 +37,11 @@ pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, looked
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn read(node: &Arc<Node>, request: &Request<Incoming>, looked: Looked) -> Result<Response<Body>, Refusal> {
+async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let headers = request.headers();
     let name = name_of(request)?;
-    let read = if is_detached(headers) {
-        node.read_direct(&name, Bypass::Detached).await
-    } else {
-        node.read_on(&name, looked).await
-    };
+    let read =
+        if is_detached(headers) { node.read_direct(&name, Bypass::Detached).await } else { node.read(&name).await };
     let read = read.map_err(|refused| Box::new(answer::read_refused(refused)))?;
     super::listing::count(node, &read);
     let version = read.content.as_ref().map(|entry| entry.version);
