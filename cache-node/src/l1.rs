@@ -68,7 +68,9 @@ impl std::hash::Hasher for HashItself {
 
 /// What an entry costs beside its own bytes, in bytes: `Held` and what moka has for each entry, with the allocator's rounding.
 const OVERHEAD: usize = 440;
-/// Of how many hits of an entry moka sees one, once it has seen as many: more than that its sketch does not count.
+/// How many hits of an entry moka's policy sees at first: enough to tell it from those that are asked for once or twice.
+const POLICY_FIRST_HITS: u32 = 8;
+/// Of how many hits it sees one from then on: they only keep the entry from growing old.
 const POLICY_HITS: u32 = 16;
 /// Lifetimes are spread by so much to both sides.
 const JITTER: f64 = 0.1;
@@ -112,7 +114,7 @@ impl L1 {
     /// Lets moka's policy see the first hits of an entry, and then one of so many: what it makes of more is the same.
     fn seen_by_policy(&self, held: Arc<Held>, hash: u64) -> Arc<Held> {
         let hits = held.hits();
-        if hits < POLICY_HITS || hits.is_multiple_of(POLICY_HITS) {
+        if hits < POLICY_FIRST_HITS || hits.is_multiple_of(POLICY_HITS) {
             self.entries.get(&hash);
         }
         held

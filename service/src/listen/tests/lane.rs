@@ -26,7 +26,7 @@ fn all_kinds() -> Vec<(String, (&'static str, bool, &'static str))> {
         (get("/at-once/a"), ("200", true, "a")),
         (get("/"), ("200", false, "ok")),
         (get("/at-once/b"), ("200", true, "b")),
-        (put("GET /at-once/x HTTP/1.1\r\n\r\n"), ("200", false, "28 bytes: ok")),
+        (put("GET /at-once/x HTTP/1.1\r\n\r\n"), ("200", false, "27 bytes: ok")),
         (get("/at-once/c"), ("200", true, "c")),
         (get("/at-once/0"), ("200", false, "ok")),
         (put(""), ("200", false, "0 bytes: ok")),
