@@ -23,8 +23,8 @@ const INPUT_BYTES: usize = 2048;
 /// From how many bytes of answers on the lane writes before it answers more.
 const OUTPUT_BYTES: usize = 16 << 10;
 
-/// The most room that a connection keeps for answers while it has none.
-const OUTPUT_KEPT_BYTES: usize = 1024;
+/// The most room that a connection keeps for answers while it has none: for one of 4 KiB.
+const OUTPUT_KEPT_BYTES: usize = 6 << 10;
 
 /// A request, until its answer was handed over. Ends when dropped, however that comes about.
 pub(super) struct InProgress(Arc<Pace>);
