@@ -13,6 +13,7 @@ use origin::StoredEntry;
 use placement::slot_hold::Reign;
 use placement::{EntryKey, Slot, UserId};
 use wire::entries::Version;
+use wire::headers::DEFAULT_CONTENT_TYPE;
 
 use super::Content;
 use crate::clock::Moment;
@@ -40,6 +41,7 @@ struct Texts {
     version: Version,
     /// Never 0, which keeps an `Option` of this as small.
     etag: NonZeroU8,
+    /// [`NO_TEXT`]: the default.
     content_type: u16,
     /// [`NO_TEXT`]: none was stored.
     cache_control: u16,
@@ -65,17 +67,19 @@ impl Held {
             None => None,
             Some((entry, etag)) => {
                 let cache_control = entry.cache_control.as_deref();
+                let content_type = Some(entry.content_type.as_str()).filter(|text| *text != DEFAULT_CONTENT_TYPE);
                 let is_header = |text: &str| HeaderValue::from_str(text).is_ok();
                 let texts = Texts {
                     version: entry.version,
                     etag: NonZeroU8::try_from(u8::try_from(etag.len()).ok()?).ok()?,
-                    content_type: text_length(&entry.content_type)?,
+                    content_type: content_type.map_or(Some(NO_TEXT), text_length)?,
                     cache_control: cache_control.map_or(Some(NO_TEXT), text_length)?,
-                    plain: is_header(&entry.content_type) && cache_control.is_none_or(is_header),
+                    plain: content_type.is_none_or(is_header) && cache_control.is_none_or(is_header),
                 };
                 let entity_tag = etag.as_bytes();
+                let content_type = content_type.unwrap_or_default().as_bytes();
                 let cache_control = cache_control.unwrap_or_default().as_bytes();
-                parts.extend([entity_tag, entry.content_type.as_bytes(), cache_control, &entry.value]);
+                parts.extend([entity_tag, content_type, cache_control, &entry.value]);
                 Some(texts)
             }
         };
@@ -128,7 +132,10 @@ impl Held {
             let cache_control = self.cache_control_range(texts);
             Arc::new(StoredEntry {
                 value: self.bytes.slice(self.value_range()),
-                content_type: self.text(self.content_type_range(texts)).to_owned(),
+                content_type: self
+                    .content_type_range(texts)
+                    .map_or(DEFAULT_CONTENT_TYPE, |range| self.text(range))
+                    .to_owned(),
                 cache_control: cache_control.map(|range| self.text(range).to_owned()),
                 version: texts.version,
             })
@@ -149,9 +156,10 @@ impl Held {
         self.texts.map_or(&[], |texts| &self.bytes[self.etag_range(texts)])
     }
 
-    /// The content type; nothing if there is no entry.
+    /// The content type; the default one also if there is no entry.
     pub(crate) fn content_type(&self) -> &[u8] {
-        self.texts.map_or(&[], |texts| &self.bytes[self.content_type_range(texts)])
+        let stored = self.texts.and_then(|texts| self.content_type_range(texts));
+        stored.map_or(DEFAULT_CONTENT_TYPE.as_bytes(), |range| &self.bytes[range])
     }
 
     /// The cache control that was stored.
@@ -168,21 +176,26 @@ impl Held {
         start..start + usize::from(texts.etag.get())
     }
 
-    fn content_type_range(&self, texts: Texts) -> Range<usize> {
-        let start = self.etag_range(texts).end;
-        start..start + usize::from(texts.content_type)
+    fn content_type_range(&self, texts: Texts) -> Option<Range<usize>> {
+        range_after(self.etag_range(texts).end, texts.content_type)
     }
 
     fn cache_control_range(&self, texts: Texts) -> Option<Range<usize>> {
-        let start = self.content_type_range(texts).end;
-        (texts.cache_control != NO_TEXT).then(|| start..start + usize::from(texts.cache_control))
+        let before = self.etag_range(texts).end;
+        range_after(self.content_type_range(texts).map_or(before, |range| range.end), texts.cache_control)
     }
 
     fn value_range(&self) -> Range<usize> {
-        let Some(texts) = self.texts else { return self.bytes.len()..self.bytes.len() };
-        let before = self.cache_control_range(texts).map_or(self.content_type_range(texts).end, |range| range.end);
-        before..self.bytes.len()
+        let start = self.texts.map_or(self.bytes.len(), |texts| {
+            let lengths = [texts.content_type, texts.cache_control].map(|text| if text == NO_TEXT { 0 } else { text });
+            self.etag_range(texts).end + lengths.map(usize::from).iter().sum::<usize>()
+        });
+        start..self.bytes.len()
     }
+}
+
+fn range_after(start: usize, length: u16) -> Option<Range<usize>> {
+    (length != NO_TEXT).then(|| start..start + usize::from(length))
 }
 
 fn text_length(text: &str) -> Option<u16> {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use placement::{EntryKey, UserId};
 use wire::entries::Version;
+use wire::headers::DEFAULT_CONTENT_TYPE;
 
 use super::*;
 
@@ -60,7 +61,7 @@ fn what_comes_out_is_what_went_in() {
         for value in [&b""[..], b"v"] {
             let entry = StoredEntry {
                 value: Bytes::copy_from_slice(value),
-                content_type: "text/html".repeat(number),
+                content_type: ["", "text/html", DEFAULT_CONTENT_TYPE][number].to_owned(),
                 cache_control: cache_control.map(str::to_owned),
                 version: Version(i64::MAX - number as i64),
             };
