@@ -10,6 +10,7 @@ mod sampling;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use placement::Tenure;
@@ -29,6 +30,8 @@ use sampling::Sampling;
 /// Which reads are sampled, and how many audits may be in progress.
 pub(crate) struct Auditor {
     sampling: Sampling,
+    /// Samples whose reads could not be sampled where they were counted; nearly always none.
+    left: AtomicU32,
     turns: Arc<Semaphore>,
 }
 
@@ -36,12 +39,24 @@ impl Auditor {
     /// One of `every` reads is sampled, drawn by chance from the seed; 0: none.
     pub(crate) fn new(every: u64, seed: u64) -> Self {
         let turns = Arc::new(Semaphore::new(limits::AUDITS_IN_PROGRESS_MAX));
-        Self { sampling: Sampling::new(every, seed), turns }
+        Self { sampling: Sampling::new(every, seed), left: AtomicU32::new(0), turns }
     }
 
     /// Counts a read and says whether it is to be sampled, whoever asks.
     pub(crate) fn samples_this_read(&self) -> bool {
+        // The load first: nearly always nothing is left.
+        if self.left.load(Ordering::Relaxed) > 0
+            && self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        {
+            return true;
+        }
         self.sampling.takes_this_read()
+    }
+
+    /// The read that was just counted as a sample is made again, and counted again: it is the sample then, or another that
+    /// comes first.
+    pub(crate) fn leave_sample_to_the_next(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
     }
 
     #[cfg(test)]

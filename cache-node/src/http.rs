@@ -25,8 +25,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
-use service::AnswerBody;
-use service::listen::Handler;
+use service::listen::{Handler, PlainGet};
 use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -36,7 +35,6 @@ use wire::headers::X_REQUEST_ID;
 
 use crate::limits;
 use crate::node::Node;
-use crate::read_path::Looked;
 
 /// The service of one node.
 pub(crate) struct App {
@@ -67,10 +65,10 @@ impl App {
         Self { node, router }
     }
 
-    async fn route(&self, request: Request<Incoming>, looked: Looked) -> Response<Body> {
+    async fn route(&self, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
-            return self.data_plane(request, looked).await;
+            return self.data_plane(request).await;
         }
         if path.starts_with("/internal/") && !self.authorised(&request) {
             return unauthorised();
@@ -79,7 +77,7 @@ impl App {
         response
     }
 
-    async fn data_plane(&self, request: Request<Incoming>, looked: Looked) -> Response<Body> {
+    async fn data_plane(&self, request: Request<Incoming>) -> Response<Body> {
         let node = &self.node;
         let began = Instant::now();
         let request_id = service::request_id::of(request.headers());
@@ -90,7 +88,7 @@ impl App {
             Ok(_permit) => match route {
                 Route::list => listing::list(node, &request).await,
                 Route::mget => listing::mget(node, request).await,
-                _ => entries::respond(node, request, looked).await,
+                _ => entries::respond(node, request).await,
             },
         };
         reads::conclude(node, &mut response, route, began.elapsed());
@@ -104,14 +102,17 @@ impl App {
 }
 
 impl Handler for App {
-    type Body = AnswerBody;
+    type Body = Body;
 
-    async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AnswerBody> {
-        match hit::answer(&self.node, &request) {
-            Ok(response) => response,
-            // Boxed: each connection has room for the future, and most need the small one.
-            Err(looked) => Box::pin(self.route(request, looked)).await.map(AnswerBody::Other),
-        }
+    const ANSWERS_AT_ONCE: bool = true;
+
+    fn answer_at_once(&self, get: &PlainGet<'_>, answer: &mut Vec<u8>) -> bool {
+        hit::answer(&self.node, get, answer).is_some()
+    }
+
+    async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<Body> {
+        // Boxed: each connection has room for the future, and keeps it while it is idle.
+        Box::pin(self.route(request)).await
     }
 }
 

@@ -3,6 +3,7 @@
 //! moka holds each entry under the hash of its name; the entry itself says of which name it is. Two names of one hash would
 //! take each other's place, which a cache may do with any entry.
 
+mod front;
 mod held;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use placement::Slot;
 use placement::slot_hold::Reign;
 
 pub(crate) use held::Held;
+
+use front::{Found, Front};
 
 use crate::clock::Moment;
 use crate::entry_name::{AskedName, EntryName};
@@ -34,6 +37,8 @@ pub(crate) struct Expiring {
 /// The cache, bounded by bytes.
 pub(crate) struct L1 {
     entries: Cache<u64, Arc<Held>, HashItself>,
+    /// Nothing that `entries` does not hold.
+    front: Arc<Front>,
     ttl: Duration,
     negative_ttl: Duration,
 }
@@ -62,31 +67,57 @@ impl std::hash::Hasher for HashItself {
 }
 
 /// What an entry costs beside its own bytes, in bytes: `Held` and what moka has for each entry, with the allocator's rounding.
-const OVERHEAD: usize = 400;
+const OVERHEAD: usize = 440;
+/// How many hits of an entry moka's policy sees at first: enough to tell it from those that are asked for once or twice.
+const POLICY_FIRST_HITS: u32 = 8;
+/// Of how many hits it sees one from then on: they only keep the entry from growing old.
+const POLICY_HITS: u32 = 16;
 /// Lifetimes are spread by so much to both sides.
 const JITTER: f64 = 0.1;
 
 impl L1 {
     pub(crate) fn new(max_bytes: u64, ttl: Duration, negative_ttl: Duration) -> Self {
         let weigh = |_: &u64, held: &Arc<Held>| u32::try_from(OVERHEAD + held.size()).unwrap_or(u32::MAX);
+        let front = Arc::new(Front::new(max_bytes));
+        let before_moka = Arc::clone(&front);
         let entries = Cache::builder()
             .max_capacity(max_bytes)
             .weigher(weigh)
             // Only frees the memory of what nobody asked for: each entry has its own, shorter lifetime, and keeps it itself.
             // moka's per-entry expiry would cost a timer for each, and a call per look-up.
             .time_to_live(ttl.max(negative_ttl).mul_f64(1.0 + JITTER))
+            // Also for what moka itself drops, for its bound or its age: the front must not keep the memory.
+            .eviction_listener(move |hash, _, _| before_moka.changed(*hash))
             .build_with_hasher(HashItself::default());
-        Self { entries, ttl, negative_ttl }
+        Self { entries, front, ttl, negative_ttl }
     }
 
     /// The entry if its tag is `reign`, at `now`.
     pub(crate) fn hit(&self, name: &AskedName<'_>, reign: Reign, now: Moment) -> Option<Arc<Held>> {
-        let held = self.held(name, now)?;
-        if held.tag != reign && !is_back(OldBug::ReturningOwnersEntries) {
+        let held = match self.front.find(name.hash) {
+            Found::Entry(held) => self.seen_by_policy(held, name.hash),
+            Found::Nothing(changes) => {
+                let held = self.entries.get(&name.hash)?;
+                self.front.bring(name.hash, &held, changes);
+                held
+            }
+            Found::Taken => self.entries.get(&name.hash)?,
+        };
+        let right = held.tag == reign || is_back(OldBug::ReturningOwnersEntries);
+        if !right || !held.is_good(name, now) {
             return None;
         }
         held.count_hit();
         Some(held)
+    }
+
+    /// Lets moka's policy see the first hits of an entry, and then one of so many: what it makes of more is the same.
+    fn seen_by_policy(&self, held: Arc<Held>, hash: u64) -> Arc<Held> {
+        let hits = held.hits();
+        if hits < POLICY_FIRST_HITS || hits.is_multiple_of(POLICY_HITS) {
+            self.entries.get(&hash);
+        }
+        held
     }
 
     /// The content of the entry if its tag is `reign`.
@@ -107,7 +138,7 @@ impl L1 {
     }
 
     fn held(&self, name: &AskedName<'_>, now: Moment) -> Option<Arc<Held>> {
-        self.entries.get(&name.hash).filter(|held| now < held.expires_at && held.is(name))
+        self.entries.get(&name.hash).filter(|held| held.is_good(name, now))
     }
 
     /// Stores what a load or write of `reign` found, for at most `at_most`; inside the key's critical section only.
@@ -117,18 +148,21 @@ impl L1 {
         let stored_at = Moment::now();
         match Held::new(&name, tag, &content, stored_at, stored_at.plus(lifetime)) {
             Some(held) => self.entries.insert(name.hash_value(), Arc::new(held)),
-            None => self.remove(&name),
+            None => self.entries.invalidate(&name.hash_value()),
         }
+        self.front.changed(name.hash_value());
     }
 
     /// Removes the entry whatever its tag; inside the key's critical section only (protocol W1).
     pub(crate) fn remove(&self, name: &EntryName) {
         self.entries.invalidate(&name.hash_value());
+        self.front.changed(name.hash_value());
     }
 
     /// Frees the memory of everything (fenced).
     pub(crate) fn clear(&self) {
         self.entries.invalidate_all();
+        self.front.clear();
     }
 
     /// Entries and bytes now, for metrics; lags a little behind.

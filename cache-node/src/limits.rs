@@ -37,6 +37,10 @@ pub(crate) const SEAL_MAX: Duration = Duration::from_secs(15);
 pub(crate) const SEAL_DRAIN: Duration = Duration::from_secs(8);
 /// How many data-plane requests may be in progress; more are answered `overloaded`.
 pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;
+/// The most bytes of an entry that an answer at once copies: hardly more than the system call copies again.
+pub(crate) const HIT_COPIED_MAX: usize = 16 << 10;
+/// Room for the head of such an answer, beside long texts: else it grows as it is put together.
+pub(crate) const HIT_HEAD: usize = 384;
 /// How long a request body may take to arrive.
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest control or multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.

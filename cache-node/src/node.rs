@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use origin::{Origin, OriginError, SlotRow};
 use placement::freshness::{LoadStart, View};
 use placement::handoff_offer::FlippedSlot;
@@ -73,8 +73,8 @@ pub(crate) struct Status {
 #[derive(Default)]
 pub(crate) struct SeenEpoch {
     pub(crate) epoch: Epoch,
-    /// The head of an answer from L1, put together for the first one under this epoch.
-    pub(crate) hit_head: OnceLock<HeaderMap>,
+    /// The lines that all answers from L1 under this epoch have, put together for the first.
+    pub(crate) hit_lines: OnceLock<Box<[u8]>>,
 }
 
 impl Status {
@@ -98,7 +98,7 @@ impl Status {
 
     pub(crate) fn set_epoch(&self, epoch: Epoch) {
         if self.epoch() < epoch {
-            let newer = Arc::new(SeenEpoch { epoch, hit_head: OnceLock::new() });
+            let newer = Arc::new(SeenEpoch { epoch, hit_lines: OnceLock::new() });
             self.epoch.rcu(|seen| Arc::clone(if seen.epoch < epoch { &newer } else { seen }));
         }
     }

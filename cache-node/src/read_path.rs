@@ -46,17 +46,6 @@ pub(crate) enum Source {
     Bypass(Bypass),
 }
 
-/// How far a look into L1 has brought a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
-    /// Nobody has looked.
-    NotYet,
-    /// There was no answer.
-    Missed,
-    /// It is a sample (U1).
-    Sampled,
-}
-
 /// The answer to a read.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
@@ -82,7 +71,7 @@ impl Read {
         Self { content, source, collapsed: false, noted: None }
     }
 
-    /// The answer that [`Node::look_into_l1`] found.
+    /// The answer that L1 has.
     pub(crate) fn of_hit(held: &Held) -> Self {
         Self::of(held.content(), Source::L1)
     }
@@ -107,46 +96,44 @@ enum Begun {
 }
 
 impl Node {
-    #[cfg(test)]
+    /// Reads one entry as the owner of its slot.
     pub(crate) async fn read(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
-        self.read_on(name, Looked::NotYet).await
-    }
-
-    /// Reads one entry as the owner of its slot, from where a look into L1 has left it.
-    pub(crate) async fn read_on(self: &Arc<Self>, name: &EntryName, looked: Looked) -> Result<Read, ReadRefused> {
-        let looked = match looked {
-            Looked::NotYet => match self.look_into_l1(&name.asked()) {
-                Ok((held, _)) => return Ok(Read::of_hit(&held)),
-                Err(looked) => looked,
-            },
-            looked => looked,
-        };
+        let sampled = self.auditor.samples_this_read();
+        // U1: a sampled hit goes through G1's critical section, for the guard that belongs to it.
+        if !sampled && let Some((held, _)) = self.l1_hit(&name.asked()) {
+            return Ok(Read::of_hit(&held));
+        }
         let read = self.read_under_guard(name).await?;
-        if looked == Looked::Sampled {
+        if sampled {
             self.audit(name, &read);
         }
         Ok(read)
     }
 
-    /// Counts a read and looks for its answer in L1; with it comes the moment of the look.
-    pub(crate) fn look_into_l1(&self, name: &AskedName<'_>) -> Result<(Arc<Held>, Moment), Looked> {
-        // U1: a sampled hit goes through G1's critical section, for the guard that belongs to it.
-        if self.auditor.samples_this_read() {
-            return Err(Looked::Sampled);
+    /// The entry if L1 has it and may serve it now, with the moment of the look. `None`: [`Node::read`] has to say.
+    pub(crate) fn read_at_once(&self, name: &AskedName<'_>) -> Option<(Arc<Held>, Moment)> {
+        let (held, now) = self.l1_hit(name)?;
+        if !held.is_plain() {
+            return None;
         }
-        self.l1_hit(name).ok_or(Looked::Missed)
+        if self.auditor.samples_this_read() {
+            self.auditor.leave_sample_to_the_next();
+            return None;
+        }
+        Some((held, now))
     }
 
-    /// [`Node::read_on`] of several entries of one user, in their order: those that L1 does not have share a round trip to L2, and
+    /// [`Node::read`] of several entries of one user, in their order: those that L1 does not have share a round trip to L2, and
     /// those that L2 does not have one to the origin.
     pub(crate) async fn read_all(self: &Arc<Self>, names: &[EntryName]) -> Result<Vec<Read>, ReadRefused> {
         let mut steps = Vec::with_capacity(names.len());
         for name in names {
-            let step = match self.look_into_l1(&name.asked()) {
-                Ok((held, _)) => (false, Step::Done(Read::of_hit(&held))),
-                Err(looked) => (looked == Looked::Sampled, self.begin_read(name)?),
+            let sampled = self.auditor.samples_this_read();
+            let step = match self.l1_hit(&name.asked()).filter(|_| !sampled) {
+                Some((held, _)) => Step::Done(Read::of_hit(&held)),
+                None => self.begin_read(name)?,
             };
-            steps.push(step);
+            steps.push((sampled, step));
         }
         let mut reads = Vec::with_capacity(names.len());
         for ((sampled, begun), name) in self.set_out(names, steps).into_iter().zip(names) {

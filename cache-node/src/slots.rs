@@ -22,6 +22,9 @@ use crate::old_bugs::{OldBug, is_back};
 pub(crate) struct Slots {
     me: NodeId,
     cells: Box<[SlotCell]>,
+    /// Reign in the upper 63 bits, "sealed" in the lowest: read without a lock by the hit path. Apart from the cells, so that
+    /// the words of all slots stay in a core's cache.
+    words: Box<[AtomicU64]>,
     /// Only rises while the process lives (I7).
     last_reign: AtomicU64,
     /// How often everything was forgotten.
@@ -34,8 +37,6 @@ pub(crate) struct Slots {
 pub(crate) struct Era(u64);
 
 struct SlotCell {
-    /// Reign in the upper 63 bits, "sealed" in the lowest: read without a lock by the hit path.
-    word: AtomicU64,
     state: Mutex<SlotState>,
     changed: Notify,
 }
@@ -86,6 +87,7 @@ impl SlotWord {
 /// A locked slot. Publishes the word for the hit path and wakes those who wait when it goes.
 pub(crate) struct LockedSlot<'a> {
     cell: &'a SlotCell,
+    word: &'a AtomicU64,
     state: MutexGuard<'a, SlotState>,
 }
 
@@ -112,7 +114,7 @@ impl SlotState {
 impl LockedSlot<'_> {
     /// Leaves the critical section after a change that others may wait for.
     pub(crate) fn publish(self) {
-        self.cell.word.store(SlotWord::of(&self.state.hold), Ordering::Release);
+        self.word.store(SlotWord::of(&self.state.hold), Ordering::Release);
         drop(self.state);
         self.cell.changed.notify_waiters();
     }
@@ -120,10 +122,11 @@ impl LockedSlot<'_> {
 
 impl Slots {
     pub(crate) fn new(me: NodeId) -> Self {
-        let cell = || SlotCell { word: AtomicU64::new(0), state: Mutex::default(), changed: Notify::new() };
+        let cell = || SlotCell { state: Mutex::default(), changed: Notify::new() };
         Self {
             me,
             cells: (0..SLOT_COUNT).map(|_| cell()).collect(),
+            words: (0..SLOT_COUNT).map(|_| AtomicU64::new(0)).collect(),
             last_reign: AtomicU64::new(0),
             fences: AtomicU64::new(0),
         }
@@ -131,13 +134,13 @@ impl Slots {
 
     /// What the hit path needs.
     pub(crate) fn word(&self, slot: Slot) -> SlotWord {
-        SlotWord(self.cells[slot.index()].word.load(Ordering::Acquire))
+        SlotWord(self.words[slot.index()].load(Ordering::Acquire))
     }
 
     /// Enters the slot's critical section. Taken after a key's, never before.
     pub(crate) fn lock(&self, slot: Slot) -> LockedSlot<'_> {
-        let cell = &self.cells[slot.index()];
-        LockedSlot { cell, state: cell.state.lock().unwrap_or_else(PoisonError::into_inner) }
+        let (cell, word) = (&self.cells[slot.index()], &self.words[slot.index()]);
+        LockedSlot { cell, word, state: cell.state.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// Wakes at the next change of the slot; `enable` it before looking, or a change may be missed.

@@ -4,6 +4,7 @@
 //! dribble a head or refuse to read is decided here.
 
 mod connection;
+mod lane;
 mod pace;
 mod paced;
 
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use lane::PlainGet;
 pub use pace::PaceLimits;
 
 /// The first pause after an accept error such as "too many open files"; doubled up to [`ACCEPT_PAUSE_MAX`].
@@ -35,6 +37,14 @@ const ACCEPT_PAUSE_MAX: Duration = Duration::from_millis(500);
 pub trait Handler: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
+
+    /// Whether [`Handler::answer_at_once`] is worth asking.
+    const ANSWERS_AT_ONCE: bool = false;
+
+    /// Appends the whole answer to a request, head and body, if it is at hand; else it is left to [`Handler::respond`].
+    fn answer_at_once(&self, _get: &PlainGet<'_>, _answer: &mut Vec<u8>) -> bool {
+        false
+    }
 
     /// Answers one request of the client at `peer`. A panic closes the connection only.
     fn respond(

@@ -10,28 +10,30 @@ pub const REQUEST_ID_MAX_BYTES: usize = 128;
 pub fn of(headers: &HeaderMap) -> HeaderValue {
     let mut sent = headers.get_all(X_REQUEST_ID).iter();
     match (sent.next(), sent.next()) {
-        (id, None) => of_one(id),
-        _ => fresh(),
+        (Some(id), None) if is_sane(id.as_bytes()) => id.clone(),
+        _ => HeaderValue::from_bytes(&fresh_digits()).expect("hex digits are a header value"),
     }
 }
 
-/// [`of`] for whoever has found the one header, or that there is none.
-pub fn of_one(sent: Option<&HeaderValue>) -> HeaderValue {
-    sent.filter(|id| is_sane(id)).map_or_else(fresh, HeaderValue::clone)
+/// Appends [`of`], for whoever has found the one header, or that there is none.
+pub fn append_of_one(sent: Option<&[u8]>, line: &mut Vec<u8>) {
+    match sent.filter(|id| is_sane(id)) {
+        Some(id) => line.extend_from_slice(id),
+        None => line.extend_from_slice(&fresh_digits()),
+    }
 }
 
-fn is_sane(id: &HeaderValue) -> bool {
-    let bytes = id.as_bytes();
+fn is_sane(bytes: &[u8]) -> bool {
     (1..=REQUEST_ID_MAX_BYTES).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
 }
 
-fn fresh() -> HeaderValue {
+fn fresh_digits() -> [u8; 32] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [0; 32];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(rand::random::<[u8; 16]>()) {
         pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     }
-    HeaderValue::from_bytes(&digits).expect("hex digits are a header value")
+    digits
 }
 
 #[cfg(test)]

@@ -3,24 +3,19 @@
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use origin::{OriginError, StoredEntry, WriteAnswer};
-use placement::Epoch;
 use placement::freshness::Bypass;
-use service::AnswerBody;
 use wire::entries::Version;
-use wire::headers::{
-    CACHE_STATUS, DEFAULT_CACHE_CONTROL, DEFAULT_CONTENT_TYPE, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH,
-};
+use wire::headers::{CACHE_STATUS, DEFAULT_CACHE_CONTROL, DEFAULT_CONTENT_TYPE, X_CACHE_NODE, X_RING_EPOCH};
 use wire::{Problem, ProblemCode};
 
-use crate::l1::Held;
 use crate::node::Node;
 use crate::read_path::{Read, ReadRefused, Source};
 use crate::write_path::WriteRefused;
 
 /// `Cache-Status` of an answer from L1.
-const L1_HIT: &str = "shardcache-l1; hit";
+pub(super) const L1_HIT: &str = "shardcache-l1; hit";
 
 /// An error answer.
 pub(super) fn problem<B: From<Bytes>>(code: ProblemCode, detail: impl Into<String>) -> Response<B> {
@@ -123,38 +118,6 @@ fn reason(bypass: Bypass) -> &'static str {
         Bypass::WriterActive => "writer-active",
         Bypass::Unsettled => "unsettled",
     }
-}
-
-/// The answer to a read of what L1 holds, an entry.
-pub(super) fn held(entry: &Held, node: &Node, request_id: HeaderValue) -> Response<AnswerBody> {
-    let seen = node.status.seen();
-    // A copy, with what belongs to this answer put in by its place: no header is looked up by name, which costs a hash each.
-    let mut head = seen.hit_head.get_or_init(|| hit_head(node, seen.epoch)).clone();
-    let own = [entry.content_type(), entry.cache_control(), entry.etag(), Some(request_id)];
-    for (place, own) in head.values_mut().zip(own) {
-        if let Some(own) = own {
-            *place = own;
-        }
-    }
-    let mut response = Response::new(AnswerBody::Whole(entry.value()));
-    *response.headers_mut() = head;
-    response
-}
-
-/// The head of an answer from L1 under this epoch: first what each answer has of its own, as it is without, in the order of
-/// [`held`].
-fn hit_head(node: &Node, epoch: Epoch) -> HeaderMap {
-    let unset = HeaderValue::from_static("");
-    let head = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(DEFAULT_CONTENT_TYPE)),
-        (header::CACHE_CONTROL, HeaderValue::from_static(DEFAULT_CACHE_CONTROL)),
-        (header::ETAG, unset.clone()),
-        (X_REQUEST_ID, unset),
-        (CACHE_STATUS, HeaderValue::from_static(L1_HIT)),
-        (X_CACHE_NODE, node.name_header.clone()),
-        (X_RING_EPOCH, HeaderValue::from(epoch.0)),
-    ];
-    head.into_iter().collect()
 }
 
 /// The headers that every data-plane answer of the node has.

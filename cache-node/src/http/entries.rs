@@ -17,15 +17,14 @@ use super::{answer, reads};
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
-use crate::read_path::Looked;
 use crate::write_path::WriteRequest;
 
 type Refusal = Box<Response<Body>>;
 
 /// Answers one request of the route; everything about it is checked before its body is asked for.
-pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, looked: Looked) -> Response<Body> {
+pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Response<Body> {
     let answered = match *request.method() {
-        Method::GET | Method::HEAD => read(node, &request, looked).await,
+        Method::GET | Method::HEAD => read(node, &request).await,
         Method::PUT => put(node, request).await,
         Method::DELETE => delete(node, &request).await,
         _ => {
@@ -37,12 +36,12 @@ pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, looked
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn read(node: &Arc<Node>, request: &Request<Incoming>, looked: Looked) -> Result<Response<Body>, Refusal> {
+async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let (name, headers) = (name_of(request)?, request.headers());
     Ok(if is_detached(headers) {
         reads::detached(node, &name, headers).await
     } else {
-        reads::further(node, &name, headers, looked).await
+        reads::owned(node, &name, headers).await
     })
 }
 

@@ -14,26 +14,17 @@ use super::answer;
 use super::conditions::{ReadCondition, read_condition};
 use crate::entry_name::EntryName;
 use crate::node::Node;
-use crate::read_path::{Looked, Read, ReadRefused};
+use crate::read_path::{Read, ReadRefused};
 
-/// The answer if L1 has the entry, without any wait; else [`further`] goes on with the read.
-pub(crate) fn at_once<B: From<Bytes>>(
-    node: &Node,
-    name: &EntryName,
-    headers: &HeaderMap,
-) -> Result<Response<B>, Looked> {
-    let (held, _) = node.look_into_l1(&name.asked())?;
-    Ok(answer_to(node, headers, Ok(Read::of_hit(&held))))
+/// The answer if L1 has the entry, without any wait; else [`owned`] has to say.
+pub(crate) fn at_once<B: From<Bytes>>(node: &Node, name: &EntryName, headers: &HeaderMap) -> Option<Response<B>> {
+    let (held, _) = node.read_at_once(&name.asked())?;
+    Some(answer_to(node, headers, Ok(Read::of_hit(&held))))
 }
 
-/// The answer, from where a look into L1 has left the read.
-pub(crate) async fn further<B: From<Bytes>>(
-    node: &Arc<Node>,
-    name: &EntryName,
-    headers: &HeaderMap,
-    looked: Looked,
-) -> Response<B> {
-    let read = node.read_on(name, looked).await;
+/// The answer of a node that owns the slot.
+pub(crate) async fn owned<B: From<Bytes>>(node: &Arc<Node>, name: &EntryName, headers: &HeaderMap) -> Response<B> {
+    let read = node.read(name).await;
     answer_to(node, headers, read)
 }
 

@@ -18,6 +18,7 @@ use wire::headers::DEFAULT_CONTENT_TYPE;
 use super::Content;
 use crate::clock::Moment;
 use crate::entry_name::{AskedName, EntryName};
+use crate::limits;
 
 /// An entry, or the knowledge that there is none, under its name.
 pub(crate) struct Held {
@@ -40,9 +41,12 @@ struct Texts {
     version: Version,
     /// Never 0, which keeps an `Option` of this as small.
     etag: NonZeroU8,
+    /// [`NO_TEXT`]: the default.
     content_type: u16,
     /// [`NO_TEXT`]: none was stored.
     cache_control: u16,
+    /// Whether both texts can stand in an answer as they are.
+    plain: bool,
 }
 
 const NO_TEXT: u16 = u16::MAX;
@@ -63,15 +67,19 @@ impl Held {
             None => None,
             Some((entry, etag)) => {
                 let cache_control = entry.cache_control.as_deref();
+                let content_type = Some(entry.content_type.as_str()).filter(|text| *text != DEFAULT_CONTENT_TYPE);
+                let is_header = |text: &str| HeaderValue::from_str(text).is_ok();
                 let texts = Texts {
                     version: entry.version,
                     etag: NonZeroU8::try_from(u8::try_from(etag.len()).ok()?).ok()?,
-                    content_type: text_length(&entry.content_type)?,
+                    content_type: content_type.map_or(Some(NO_TEXT), text_length)?,
                     cache_control: cache_control.map_or(Some(NO_TEXT), text_length)?,
+                    plain: content_type.is_none_or(is_header) && cache_control.is_none_or(is_header),
                 };
                 let entity_tag = etag.as_bytes();
+                let content_type = content_type.unwrap_or_default().as_bytes();
                 let cache_control = cache_control.unwrap_or_default().as_bytes();
-                parts.extend([entity_tag, entry.content_type.as_bytes(), cache_control, &entry.value]);
+                parts.extend([entity_tag, content_type, cache_control, &entry.value]);
                 Some(texts)
             }
         };
@@ -80,9 +88,11 @@ impl Held {
         Some(Self { tag, stored_at, expires_at, hits: AtomicU32::new(0), bytes, user, key, texts })
     }
 
-    pub(super) fn is(&self, name: &AskedName<'_>) -> bool {
+    /// Whether it is of that name, and not over.
+    pub(super) fn is_good(&self, name: &AskedName<'_>, now: Moment) -> bool {
         let user = name.user.as_bytes();
-        usize::from(self.user) == user.len()
+        now < self.expires_at
+            && usize::from(self.user) == user.len()
             && usize::from(self.key) == name.key.len()
             && self.bytes.starts_with(user)
             && self.bytes[user.len()..].starts_with(name.key.as_bytes())
@@ -121,42 +131,40 @@ impl Held {
         self.texts.map(|texts| {
             let cache_control = self.cache_control_range(texts);
             Arc::new(StoredEntry {
-                value: self.value(),
-                content_type: self.text(self.content_type_range(texts)).to_owned(),
+                value: self.bytes.slice(self.value_range()),
+                content_type: self
+                    .content_type_range(texts)
+                    .map_or(DEFAULT_CONTENT_TYPE, |range| self.text(range))
+                    .to_owned(),
                 cache_control: cache_control.map(|range| self.text(range).to_owned()),
                 version: texts.version,
             })
         })
     }
 
-    /// Whether there is an entry of the name.
-    pub(crate) fn is_present(&self) -> bool {
-        self.texts.is_some()
+    /// Whether there is an entry of the name that can be sent as it is, and not too large to be copied.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.texts.is_some_and(|texts| texts.plain) && self.size() <= limits::HIT_COPIED_MAX
     }
 
-    /// The value; nothing is copied.
-    pub(crate) fn value(&self) -> Bytes {
-        self.bytes.slice(self.value_range())
+    pub(crate) fn value_bytes(&self) -> &[u8] {
+        &self.bytes[self.value_range()]
     }
 
-    /// The entity tag, ready for an answer.
-    pub(crate) fn etag(&self) -> Option<HeaderValue> {
-        self.texts.and_then(|texts| self.header(self.etag_range(texts)))
+    /// The entity tag; nothing if there is no entry.
+    pub(crate) fn etag(&self) -> &[u8] {
+        self.texts.map_or(&[], |texts| &self.bytes[self.etag_range(texts)])
     }
 
-    /// The content type, ready for an answer; `None` if it is the default, or can stand in none.
-    pub(crate) fn content_type(&self) -> Option<HeaderValue> {
-        let range = self.content_type_range(self.texts?);
-        if self.bytes[range.clone()] == *DEFAULT_CONTENT_TYPE.as_bytes() { None } else { self.header(range) }
+    /// The content type; the default one also if there is no entry.
+    pub(crate) fn content_type(&self) -> &[u8] {
+        let stored = self.texts.and_then(|texts| self.content_type_range(texts));
+        stored.map_or(DEFAULT_CONTENT_TYPE.as_bytes(), |range| &self.bytes[range])
     }
 
-    /// The stored cache control, ready for an answer; `None` if there is none, or it can stand in none.
-    pub(crate) fn cache_control(&self) -> Option<HeaderValue> {
-        self.texts.and_then(|texts| self.header(self.cache_control_range(texts)?))
-    }
-
-    fn header(&self, range: Range<usize>) -> Option<HeaderValue> {
-        HeaderValue::from_maybe_shared(self.bytes.slice(range)).ok()
+    /// The cache control that was stored.
+    pub(crate) fn cache_control(&self) -> Option<&[u8]> {
+        Some(&self.bytes[self.cache_control_range(self.texts?)?])
     }
 
     fn text(&self, range: Range<usize>) -> &str {
@@ -168,21 +176,26 @@ impl Held {
         start..start + usize::from(texts.etag.get())
     }
 
-    fn content_type_range(&self, texts: Texts) -> Range<usize> {
-        let start = self.etag_range(texts).end;
-        start..start + usize::from(texts.content_type)
+    fn content_type_range(&self, texts: Texts) -> Option<Range<usize>> {
+        range_after(self.etag_range(texts).end, texts.content_type)
     }
 
     fn cache_control_range(&self, texts: Texts) -> Option<Range<usize>> {
-        let start = self.content_type_range(texts).end;
-        (texts.cache_control != NO_TEXT).then(|| start..start + usize::from(texts.cache_control))
+        let before = self.etag_range(texts).end;
+        range_after(self.content_type_range(texts).map_or(before, |range| range.end), texts.cache_control)
     }
 
     fn value_range(&self) -> Range<usize> {
-        let Some(texts) = self.texts else { return self.bytes.len()..self.bytes.len() };
-        let before = self.cache_control_range(texts).map_or(self.content_type_range(texts).end, |range| range.end);
-        before..self.bytes.len()
+        let start = self.texts.map_or(self.bytes.len(), |texts| {
+            let lengths = [texts.content_type, texts.cache_control].map(|text| if text == NO_TEXT { 0 } else { text });
+            self.etag_range(texts).end + lengths.map(usize::from).iter().sum::<usize>()
+        });
+        start..self.bytes.len()
     }
+}
+
+fn range_after(start: usize, length: u16) -> Option<Range<usize>> {
+    (length != NO_TEXT).then(|| start..start + usize::from(length))
 }
 
 fn text_length(text: &str) -> Option<u16> {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use placement::{EntryKey, UserId};
 use wire::entries::Version;
+use wire::headers::DEFAULT_CONTENT_TYPE;
 
 use super::*;
 
@@ -60,17 +61,32 @@ fn what_comes_out_is_what_went_in() {
         for value in [&b""[..], b"v"] {
             let entry = StoredEntry {
                 value: Bytes::copy_from_slice(value),
-                content_type: "text/html".repeat(number),
+                content_type: ["", "text/html", DEFAULT_CONTENT_TYPE][number].to_owned(),
                 cache_control: cache_control.map(str::to_owned),
                 version: Version(i64::MAX - number as i64),
             };
             l1.put(name("a/b"), Reign::new(1), Some(Arc::new(entry.clone())), None);
             let held = l1.hit(&name("a/b").asked(), Reign::new(1), Moment::now()).expect("held");
             assert_eq!(held.content().as_deref(), Some(&entry));
-            assert_eq!(held.etag().expect("a tag"), entry.version.etag().as_str());
-            assert_eq!(held.content_type().expect("a type"), entry.content_type.as_str());
-            assert_eq!(held.cache_control().as_ref().map(|value| value.as_bytes()), cache_control.map(str::as_bytes));
+            assert!(held.is_plain());
+            assert_eq!((held.value_bytes(), held.etag()), (value, entry.version.etag().as_bytes()));
+            assert_eq!(held.content_type(), entry.content_type.as_bytes());
+            assert_eq!(held.cache_control(), cache_control.map(str::as_bytes));
             assert_eq!((held.slot(), held.payload()), (name("a/b").slot, "ua/b".len() + value.len()));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_stand_in_a_head_is_not_plain() {
+    let l1 = l1(1 << 20);
+    for bad in ["a\r\nb: c", "a\0"] {
+        let entry = StoredEntry::clone(&content(1).expect("an entry"));
+        let bad_type = StoredEntry { content_type: bad.to_owned(), ..entry.clone() };
+        let bad_control = StoredEntry { cache_control: Some(bad.to_owned()), ..entry };
+        for entry in [bad_type, bad_control] {
+            l1.put(name("a"), Reign::new(1), Some(Arc::new(entry)), None);
+            assert!(!l1.hit(&name("a").asked(), Reign::new(1), Moment::now()).expect("held").is_plain());
         }
     }
 }
@@ -84,6 +100,82 @@ fn two_names_of_one_hash_never_stand_for_each_other() {
     assert!(l1.hit(&same_hash, Reign::new(1), Moment::now()).is_none());
     let run_together = AskedName { user: "ua", key: "", ..a.asked() };
     assert!(l1.hit(&run_together, Reign::new(1), Moment::now()).is_none());
+}
+
+/// Whether a look-up in front of moka finds the entry.
+fn is_in_front(l1: &L1, key: &str) -> bool {
+    matches!(l1.front.find(name(key).hash_value()), Found::Entry(_))
+}
+
+#[test]
+fn a_hit_comes_to_the_front_and_leaves_it_when_it_is_replaced_or_dropped() {
+    let l1 = l1(1 << 20);
+    let hit = |key: &str| l1.hit(&name(key).asked(), Reign::new(1), Moment::now());
+    l1.put(name("a"), Reign::new(1), content(1), None);
+    assert!(!is_in_front(&l1, "a"));
+    hit("a").expect("held");
+    assert!(is_in_front(&l1, "a"));
+    l1.put(name("a"), Reign::new(1), content(2), None);
+    assert!(!is_in_front(&l1, "a"));
+    assert_eq!(hit("a").expect("held").value_bytes().len(), 2);
+    l1.remove(&name("a"));
+    assert!(!is_in_front(&l1, "a") && hit("a").is_none());
+    l1.put(name("a"), Reign::new(1), content(1), None);
+    hit("a").expect("held");
+    l1.clear();
+    assert!(!is_in_front(&l1, "a"));
+}
+
+#[test]
+fn what_a_look_up_brings_after_the_entry_was_dropped_is_not_taken_in() {
+    let l1 = l1(1 << 20);
+    l1.put(name("a"), Reign::new(1), content(1), None);
+    let hash = name("a").hash_value();
+    let Found::Nothing(changes) = l1.front.find(hash) else { panic!("nobody brought it") };
+    let held = l1.entries.get(&hash).expect("held");
+    l1.remove(&name("a"));
+    l1.front.bring(hash, &held, changes);
+    assert!(!is_in_front(&l1, "a"));
+}
+
+#[test]
+fn nothing_stays_in_front_that_moka_has_dropped() {
+    let l1 = l1(20_000);
+    for key in 0..1000 {
+        let key = key.to_string();
+        l1.put(name(&key), Reign::new(1), content(1000), None);
+        l1.hit(&name(&key).asked(), Reign::new(1), Moment::now());
+    }
+    l1.entries.run_pending_tasks();
+    let in_front = (0..1000).filter(|key| is_in_front(&l1, &key.to_string()));
+    let in_moka = |key: &u64| l1.entries.contains_key(&name(&key.to_string()).hash_value());
+    assert!(in_front.map(|key| key as u64).all(|key| in_moka(&key)));
+}
+
+#[test]
+fn a_reader_never_finds_what_was_dropped_before_it_looked() {
+    let l1 = Arc::new(l1(1 << 20));
+    let (stop, latest) = (std::sync::atomic::AtomicBool::new(false), std::sync::atomic::AtomicUsize::new(0));
+    let order = std::sync::atomic::Ordering::SeqCst;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(order) {
+                    let least = latest.load(order);
+                    let held = l1.hit(&name("a").asked(), Reign::new(1), Moment::now());
+                    assert!(held.is_none_or(|held| held.value_bytes().len() >= least));
+                }
+            });
+        }
+        for size in 1..5_000 {
+            l1.remove(&name("a"));
+            // From here on nobody may find a smaller one.
+            latest.store(size, order);
+            l1.put(name("a"), Reign::new(1), content(size), None);
+            l1.hit(&name("a").asked(), Reign::new(1), Moment::now());
+        }
+        stop.store(true, order);
+    });
 }
 
 #[test]
@@ -146,7 +238,7 @@ fn the_bound_is_that_of_real_memory_within_a_quarter() {
 }
 
 fn fill_and_measure(value_bytes: usize) {
-    const BOUND: u64 = 64 << 20;
+    const BOUND: u64 = 32 << 20;
     let l1 = l1(BOUND);
     let before = resident_bytes();
     for key in 0..2 * BOUND as usize / (OVERHEAD + value_bytes) {
@@ -155,8 +247,7 @@ fn fill_and_measure(value_bytes: usize) {
         let entry = StoredEntry { value, ..StoredEntry::clone(&content(0).expect("an entry")) };
         let name = name(&format!("entry {key}"));
         l1.put(name.clone(), Reign::new(1), Some(Arc::new(entry)), None);
-        // A hit has its own price: from then on the value is shared.
-        drop(l1.hit(&name.asked(), Reign::new(1), Moment::now()).map(|held| held.value()));
+        l1.hit(&name.asked(), Reign::new(1), Moment::now());
     }
     l1.entries.run_pending_tasks();
     let resident = resident_bytes().saturating_sub(before);

@@ -142,15 +142,16 @@ impl Line {
         let Ok(permit) = self.node.in_progress.try_acquire() else {
             return Ok(self.put(question, reads::overloaded()));
         };
-        let at_once = (!read.detached).then(|| reads::at_once(&self.node, &name, &conditions));
+        let at_once = if read.detached { None } else { reads::at_once(&self.node, &name, &conditions) };
         drop(permit);
+        if let Some(answer) = at_once {
+            return Ok(self.put(question, answer));
+        }
         let node = Arc::clone(&self.node);
-        match at_once {
-            Some(Ok(answer)) => return Ok(self.put(question, answer)),
-            Some(Err(looked)) => {
-                self.begin(question, async move { reads::further(&node, &name, &conditions, looked).await });
-            }
-            None => self.begin(question, async move { reads::detached(&node, &name, &conditions).await }),
+        if read.detached {
+            self.begin(question, async move { reads::detached(&node, &name, &conditions).await });
+        } else {
+            self.begin(question, async move { reads::owned(&node, &name, &conditions).await });
         }
         Ok(began)
     }

@@ -23,7 +23,7 @@ use super::paced::{InProgress, PacedBody, PacedStream};
 use super::{Closing, Handler};
 
 /// The most bytes of a request head: many times what any of our routes needs (longer: 431).
-const HEAD_MAX_BYTES: usize = 32 << 10;
+pub(super) const HEAD_MAX_BYTES: usize = 32 << 10;
 /// The most that is buffered per connection and direction.
 const BUFFER_MAX_BYTES: usize = 128 << 10;
 
@@ -39,7 +39,7 @@ pub(super) async fn serve_one<H: Handler>(
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
     let pace = Arc::new(Pace::new(limits));
-    let paced = PacedStream::new(stream, Arc::clone(&pace));
+    let paced = PacedStream::new(stream, Arc::clone(&pace), Arc::clone(&handler));
     let service = service_fn(|request: Request<Incoming>| {
         let progress = InProgress::begin(&pace);
         let handling = handler.respond(request, peer);

@@ -86,6 +86,16 @@ impl Pace {
         self.reading.store(UNDATED << KIND_BITS | IDLE, Relaxed);
     }
 
+    /// Whether a request is with the handler, or its answer on its way to hyper's buffer.
+    pub(super) fn is_in_request(&self) -> bool {
+        self.reading.load(Relaxed) & KIND == REQUEST
+    }
+
+    /// Whether nothing has begun since the last request ended.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reading.load(Relaxed) & KIND == IDLE
+    }
+
     /// The peer took bytes (or there was nothing to take).
     pub(super) fn write_moved(&self) {
         if self.blocked_since.load(Relaxed) != NOT_BLOCKED {

@@ -3,17 +3,28 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::Handler;
+use super::connection::HEAD_MAX_BYTES;
+use super::lane::{self, Next};
 use super::pace::Pace;
 
 /// Up to here an answer's head and body are copied together and written by the cheaper of the two system calls.
 const JOINED_WRITE_MAX: usize = 1024;
+
+/// How much the lane reads at a time: a few requests.
+const INPUT_BYTES: usize = 2048;
+/// From how many bytes of answers on the lane writes before it answers more.
+const OUTPUT_BYTES: usize = 16 << 10;
+
+/// The most room that a connection keeps for answers while it has none: for one of 4 KiB.
+const OUTPUT_KEPT_BYTES: usize = 6 << 10;
 
 /// A request, until its answer was handed over. Ends when dropped, however that comes about.
 pub(super) struct InProgress(Arc<Pace>);
@@ -63,24 +74,43 @@ impl<B: Body> Body for PacedBody<B> {
     }
 }
 
-/// The socket; tells the pace what moves.
-pub(super) struct PacedStream {
+/// The socket; tells the pace what moves, and has the handler answer what it can before hyper hears of it.
+pub(super) struct PacedStream<H> {
     stream: TcpStream,
     pace: Arc<Pace>,
+    handler: Arc<H>,
+    lane_is_open: bool,
+    /// What was read and is not handed to hyper or answered yet.
+    input: Vec<u8>,
+    /// Bytes of the message that hyper is reading which it has not got yet.
+    message_left: u64,
+    /// Answers of the lane, and how much of them was written.
+    output: Vec<u8>,
+    written: usize,
+    /// Whether everything that hyper had to write is written: not from when it gets a message until it has flushed the answer.
+    hyper_is_flushed: bool,
 }
 
-impl PacedStream {
-    pub(super) fn new(stream: TcpStream, pace: Arc<Pace>) -> Self {
-        Self { stream, pace }
+impl<H: Handler> PacedStream<H> {
+    pub(super) fn new(stream: TcpStream, pace: Arc<Pace>, handler: Arc<H>) -> Self {
+        Self {
+            stream,
+            pace,
+            handler,
+            lane_is_open: H::ANSWERS_AT_ONCE,
+            input: Vec::new(),
+            message_left: if H::ANSWERS_AT_ONCE { 0 } else { u64::MAX },
+            output: Vec::new(),
+            written: 0,
+            hyper_is_flushed: true,
+        }
     }
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
         if written.is_pending() { self.pace.write_blocked() } else { self.pace.write_moved() }
     }
-}
 
-impl AsyncRead for PacedStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read_socket(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
@@ -88,9 +118,130 @@ impl AsyncRead for PacedStream {
         }
         read
     }
+
+    /// Reads more input; ready with how much came.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut room = [0; INPUT_BYTES];
+        let mut buffer = ReadBuf::new(&mut room);
+        ready!(self.poll_read_socket(cx, &mut buffer))?;
+        self.input.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    /// Gives hyper what is here of the input, at most the rest of the message.
+    fn hand_over(&mut self, buffer: &mut ReadBuf<'_>) {
+        let most = usize::try_from(self.message_left).unwrap_or(usize::MAX);
+        let length = self.input.len().min(buffer.remaining()).min(most);
+        buffer.put_slice(&self.input[..length]);
+        self.input.drain(..length);
+        self.message_left -= length as u64;
+        self.pace.bytes_read();
+    }
+
+    fn close_lane(&mut self) {
+        self.lane_is_open = false;
+        self.message_left = u64::MAX;
+    }
+
+    /// Writes the answers of the lane.
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.output.len() {
+            let written = Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]);
+            self.note_write(&written);
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                length => self.written += length,
+            }
+        }
+        self.written = 0;
+        self.output.clear();
+        // An idle connection keeps no more than an answer of the usual size took.
+        self.output.shrink_to(OUTPUT_KEPT_BYTES);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Between two messages of hyper's: answers what can be, and finds the message that hyper gets next.
+    fn poll_lane(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let (mut answered, may_answer) = (0, self.hyper_is_flushed);
+            let next = loop {
+                if self.output.len() >= OUTPUT_BYTES {
+                    break None;
+                }
+                let (handler, output) = (&self.handler, &mut self.output);
+                match lane::next(&self.input[answered..], |get| may_answer && handler.answer_at_once(get, output)) {
+                    Next::Answered(length) => answered += length,
+                    next => break Some(next),
+                }
+            };
+            if answered > 0 {
+                self.input.drain(..answered);
+                self.pace.request_ended();
+            }
+            // In order: what was answered goes before hyper sees the next.
+            ready!(self.poll_answers(cx))?;
+            match next {
+                None | Some(Next::Answered(_)) => {}
+                Some(Next::Message(length)) => {
+                    (self.message_left, self.hyper_is_flushed) = (length, false);
+                    return Poll::Ready(Ok(()));
+                }
+                Some(Next::Unknown) => {
+                    self.close_lane();
+                    return Poll::Ready(Ok(()));
+                }
+                Some(Next::Part) => {
+                    if !self.input.is_empty() {
+                        self.pace.bytes_read();
+                    }
+                    // Too long, or cut off: hyper knows what to say.
+                    if self.input.len() >= HEAD_MAX_BYTES || ready!(self.poll_input(cx))? == 0 {
+                        self.close_lane();
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Within a request hyper reads ahead to see whether the client is still there.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.input.len() < INPUT_BYTES {
+            if ready!(self.poll_input(cx))? == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        Poll::Pending
+    }
 }
 
-impl AsyncWrite for PacedStream {
+impl<H: Handler> AsyncRead for PacedStream<H> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.lane_is_open && this.message_left == 0 {
+            if this.pace.is_in_request() {
+                return this.poll_ahead(cx);
+            }
+            ready!(this.poll_lane(cx))?;
+        }
+        if !this.input.is_empty() {
+            this.hand_over(buffer);
+            return Poll::Ready(Ok(()));
+        }
+        if this.lane_is_open && this.message_left < buffer.remaining() as u64 {
+            if ready!(this.poll_input(cx))? > 0 {
+                this.hand_over(buffer);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        ready!(this.poll_read_socket(cx, buffer))?;
+        this.message_left -= (buffer.filled().len() - before) as u64;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<H: Handler> AsyncWrite for PacedStream<H> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.note_write(&written);
@@ -121,11 +272,21 @@ impl AsyncWrite for PacedStream {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes when it has nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        if !self.hyper_is_flushed && self.pace.is_idle() {
+            self.hyper_is_flushed = true;
+            if self.lane_is_open && !self.input.is_empty() {
+                // What came meanwhile was kept back, and nothing else would have it looked at.
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_answers(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -1,6 +1,7 @@
 //! The listener against raw clients: slow ones, stuck ones, too many, and a stop in the middle of it all.
 
 mod bodies;
+mod lane;
 mod stopping;
 
 use std::net::SocketAddr;
@@ -47,11 +48,7 @@ impl Server {
         let stop = CancellationToken::new();
         let gate = Arc::new(Gate { arrived: Semaphore::new(0), go_on: Semaphore::new(0) });
         let held = Arc::clone(&gate);
-        let handler = move |request: Request<Incoming>, _peer: SocketAddr| {
-            let gate = Arc::clone(&held);
-            async move { answer(request, &gate).await }
-        };
-        let serving = tokio::spawn(serve(listener, handler, options, stop.clone()));
+        let serving = tokio::spawn(serve(listener, Answering(held), options, stop.clone()));
         Self { address, stop, serving, gate }
     }
 
@@ -66,6 +63,30 @@ impl Server {
     async fn has_stopped(self) {
         timeout(SOON, self.serving).await.expect("stopped in time").expect("no panic");
     }
+}
+
+struct Answering(Arc<Gate>);
+
+impl Handler for Answering {
+    type Body = AnyBody;
+
+    const ANSWERS_AT_ONCE: bool = true;
+
+    /// `/at-once/…` is echoed, with its length before it; a `0` in it is left to the long way.
+    fn answer_at_once(&self, get: &PlainGet<'_>, answer: &mut Vec<u8>) -> bool {
+        let Some(echo) = get.target.strip_prefix("/at-once/").filter(|echo| !echo.contains('0')) else { return false };
+        answer.extend_from_slice(echoed("lane", echo).as_bytes());
+        true
+    }
+
+    async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AnyBody> {
+        answer(request, &self.0).await
+    }
+}
+
+/// An answer as the lane gives it.
+fn echoed(by: &str, echo: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nby: {by}\r\ncontent-length: {}\r\n\r\n{echo}", echo.len())
 }
 
 async fn answer(request: Request<Incoming>, gate: &Gate) -> Response<AnyBody> {

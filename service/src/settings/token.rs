@@ -22,8 +22,12 @@ impl ClusterToken {
     pub fn authorises(&self, headers: &HeaderMap) -> bool {
         let mut sent = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (sent.next(), sent.next()) else { return false };
-        let bytes = value.as_bytes();
-        match bytes.split_at_checked(SCHEME.len()) {
+        self.is_in(value.as_bytes())
+    }
+
+    /// [`ClusterToken::authorises`] for the value of the one header.
+    pub fn is_in(&self, authorization: &[u8]) -> bool {
+        match authorization.split_at_checked(SCHEME.len()) {
             Some((scheme, token)) => scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token.ct_eq(self.0.as_bytes())),
             None => false,
         }
