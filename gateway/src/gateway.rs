@@ -83,8 +83,8 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     let background = CancellationToken::new();
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
     let drain_timeout = gateway.config.drain_timeout;
-    let app = App::new(Arc::clone(&gateway));
-    let handler = hyper::service::service_fn(move |request| app.clone().respond(request));
+    let app = Arc::new(App::new(Arc::clone(&gateway)));
+    let handler = hyper::service::service_fn(move |request| Arc::clone(&app).respond(request));
     let serving = serve(listener, handler, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
     let draining = async {
         stop.cancelled().await;
