@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use placement::{EntryKey, Slot, UserId};
 use tokio::time::{Instant, sleep_until};
@@ -51,28 +52,31 @@ const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDI
 
 /// A request whose parts are checked and whose body is here, so that it can be sent more than once.
 pub(crate) struct Forwarded {
-    pub(crate) method: Method,
-    /// As the client encoded it.
-    pub(crate) uri: Uri,
+    /// As the client sent it.
+    pub(crate) head: Parts,
     pub(crate) user: UserId,
     /// The key where it is a read of one entry: such a read may go by a line.
     pub(crate) read_of: Option<EntryKey>,
-    /// All that the client sent.
-    pub(crate) headers: HeaderMap,
     pub(crate) request_id: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) kind: Kind,
 }
 
 impl Forwarded {
+    /// A read of one entry, which has no body.
+    pub(crate) fn read<B>(request: Request<B>, user: UserId, key: EntryKey, request_id: HeaderValue) -> Self {
+        let head = request.into_parts().0;
+        Self { head, user, read_of: Some(key), request_id, body: Bytes::new(), kind: Kind::Read }
+    }
+
     fn question(&self, detached: bool) -> Option<Question<'_>> {
         self.read_of.as_ref().map(|key| Question {
             user: self.user.as_str(),
             key: key.as_str(),
-            head_only: self.method == Method::HEAD,
+            head_only: self.head.method == Method::HEAD,
             detached,
             request_id: self.request_id.as_bytes(),
-            headers: &self.headers,
+            headers: &self.head.headers,
         })
     }
 }
@@ -103,25 +107,25 @@ impl Gateway {
                     // An owner that answers 421 can read for us like any other node.
                     let misdirected = tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST);
                     let silent = owner.as_ref().filter(|_| !misdirected);
-                    let answer = self.detached(request, silent, deadline).await;
+                    let answer = Box::pin(self.detached(request, silent, deadline)).await;
                     // Nobody can read the origin now; an owner that was passed by on a doubt may still have the entry.
                     if tried == Tried::NotAsked && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
-                        return self.ask_doubted(request, owner.as_ref(), deadline).await.unwrap_or(answer);
+                        return Box::pin(self.ask_doubted(request, owner.as_ref(), deadline)).await.unwrap_or(answer);
                     }
                     return answer;
                 }
                 (Next::FreshRing | Next::Answer, _) => {
-                    if !self.ring.refresh(&view).await {
+                    if !Box::pin(self.ring.refresh(&view)).await {
                         let until = Instant::now() + pause.mul_f64(rand::random_range(0.5..1.0));
                         if until >= deadline {
                             break;
                         }
-                        sleep_until(until).await;
+                        Box::pin(sleep_until(until)).await;
                         pause = (pause * 2).min(limits::RETRY_PAUSE_MAX);
                     }
                 }
                 (Next::FreshRingOr(code), _) => {
-                    if !self.ring.refresh(&view).await {
+                    if !Box::pin(self.ring.refresh(&view)).await {
                         return problem(code);
                     }
                 }
@@ -132,7 +136,7 @@ impl Gateway {
             }
         }
         match request.kind {
-            Kind::Read => self.detached(request, None, deadline).await,
+            Kind::Read => Box::pin(self.detached(request, None, deadline)).await,
             Kind::Write => problem(ProblemCode::OwnerUnavailable),
         }
     }
@@ -217,7 +221,7 @@ impl Gateway {
             return told.map(|answer| answer.map(AnswerBody::Whole));
         }
         let sent = self.upstream_request(request, node, epoch, detached);
-        node.send(sent, deadline).await.map(answer_of)
+        Box::pin(node.send(sent, deadline)).await.map(answer_of)
     }
 
     fn upstream_request(
@@ -228,12 +232,12 @@ impl Gateway {
         detached: bool,
     ) -> Request<Full<Bytes>> {
         let mut sent = Request::new(Full::new(request.body.clone()));
-        *sent.method_mut() = request.method.clone();
+        *sent.method_mut() = request.head.method.clone();
         // Also where the client named a host in the target.
-        *sent.uri_mut() = request.uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
+        *sent.uri_mut() = request.head.uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
         let headers = sent.headers_mut();
         headers.reserve(HEADERS_ROOM);
-        for (name, value) in &request.headers {
+        for (name, value) in &request.head.headers {
             if REQUEST_HEADERS.contains(name) {
                 headers.append(name, value.clone());
             }

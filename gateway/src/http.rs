@@ -74,13 +74,13 @@ impl App {
         let route = Route::of(request.method(), request.uri().path());
         let mut response = match gateway.in_progress.try_acquire() {
             Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
-            Ok(_permit) => match self.checked(request, route, client, request_id).await {
-                Ok(forwarded) => {
-                    // A body was waited for in a time of its own.
-                    let began = if forwarded.read_of.is_some() { began } else { Instant::now() };
-                    gateway.forward(&forwarded, began).await
+            Ok(_permit) => match self.check_head(&request, route, client) {
+                Err(problem) => refused(request, problem),
+                Ok((user, Some(key))) if matches!(route, Route::get | Route::head) => {
+                    let read = Forwarded::read(request, user, key, request_id.clone());
+                    gateway.forward(&read, began).await
                 }
-                Err(response) => *response,
+                Ok((user, _)) => Box::pin(self.with_body(request, route, user, request_id)).await,
             },
         };
         // A node's answer has the epoch that the node holds; one of our own has ours.
@@ -89,29 +89,29 @@ impl App {
         response
     }
 
-    /// Everything that can be wrong is found before the body is asked for.
-    async fn checked(
+    /// What may have a body; all else that can be wrong was found before it is asked for.
+    async fn with_body(
         &self,
         request: Request<Incoming>,
         route: Route,
-        client: Client,
+        user: UserId,
         request_id: &HeaderValue,
-    ) -> Result<Forwarded, Box<Response<AnswerBody>>> {
-        let (user, key) = match self.check_head(&request, route, client) {
-            Ok(checked) => checked,
-            Err(problem) => return Err(Box::new(refused(request, problem))),
-        };
+    ) -> Response<AnswerBody> {
         let (head, body) = request.into_parts();
         let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };
         let body = match route {
             Route::put | Route::mget => read_limited(body, limit, limits::BODY_DEADLINE).await,
             _ => Ok(Bytes::new()),
         };
-        let body = body.map_err(|error| Box::new(body_failed(error)))?;
+        let body = match body {
+            Ok(body) => body,
+            Err(error) => return body_failed(error),
+        };
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
-        let read_of = key.filter(|_| matches!(route, Route::get | Route::head));
-        let (method, uri, headers) = (head.method, head.uri, head.headers);
-        Ok(Forwarded { method, uri, user, read_of, headers, request_id: request_id.clone(), body, kind })
+        let request_id = request_id.clone();
+        let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
+        // The body was waited for in a time of its own.
+        self.gateway.forward(&forwarded, Instant::now()).await
     }
 
     /// The user, and the key where the path has one.
@@ -143,6 +143,8 @@ impl App {
 impl Handler for App {
     type Body = AnswerBody;
 
+    /// What is not on the way of a read by line is boxed, here and in `forward`: the server moves this future about for each
+    /// request, all of its size.
     async fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<AnswerBody> {
         let request_id = service::request_id::of(request.headers());
         let path = request.uri().path();
@@ -150,7 +152,7 @@ impl Handler for App {
         let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
             self.data_plane(request, client, &request_id).await
         } else {
-            self.without_body(request, client).await.map(AnswerBody::Page)
+            Box::pin(self.without_body(request, client)).await.map(AnswerBody::Page)
         };
         response.headers_mut().insert(X_REQUEST_ID, request_id);
         response

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wire::line::frame::{FROM_NODE_MAX, first};
 use wire::line::{FromNode, OUTSTANDING_MAX, Read, ToNode, name_hash, write_read};
@@ -90,6 +91,14 @@ fn question(id: u64, key: &str) -> BytesMut {
 
 const ROOM: usize = 1 << 20;
 
+async fn until(what: &str, so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !so() {
+        assert!(Instant::now() < end, "never: {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_miss_holds_up_no_hit() {
     let fixture = fixture().await;
@@ -104,6 +113,19 @@ async fn a_miss_holds_up_no_hit() {
     load.finish_for_test(None);
     let (id, status, _) = gateway.answer().await;
     assert_eq!((id, status), (1, 404));
+}
+
+#[tokio::test]
+async fn a_beat_is_answered_while_a_read_waits() {
+    let fixture = fixture().await;
+    let load = begin_load_for_test(&fixture.node, &name("miss"));
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    let mut asked = question(1, "miss");
+    ToNode::write_beat(&mut asked);
+    gateway.connection.write_all(&asked).await.expect("the line is open");
+    assert!(matches!(gateway.hear().await, Some(Said::Beat)));
+    load.finish_for_test(None);
+    assert_eq!(gateway.answer().await.0, 1);
 }
 
 #[tokio::test]
@@ -189,17 +211,10 @@ async fn a_gateway_that_closes_its_line_leaves_nothing_behind() {
     let load = begin_load_for_test(&fixture.node, &name("miss"));
     let mut gateway = Gateway::open(&fixture.node, ROOM);
     gateway.ask(1, "miss").await;
-    let mut beat = question(2, "hit");
-    ToNode::write_beat(&mut beat);
-    gateway.connection.write_all(&beat).await.expect("the line is open");
-    while !matches!(gateway.hear().await, Some(Said::Beat)) {}
-    let free = fixture.node.in_progress.available_permits();
-    assert_eq!(free, limits::REQUESTS_IN_PROGRESS_MAX - 1, "one read waits");
+    until("a read waits", || fixture.node.in_progress.available_permits() < limits::REQUESTS_IN_PROGRESS_MAX).await;
     gateway.connection.shutdown().await.expect("open");
     gateway.ended().await.expect("a good end");
-    while fixture.node.in_progress.available_permits() < limits::REQUESTS_IN_PROGRESS_MAX {
-        tokio::task::yield_now().await;
-    }
+    until("it is dropped", || fixture.node.in_progress.available_permits() == limits::REQUESTS_IN_PROGRESS_MAX).await;
     load.finish_for_test(None);
 }
 

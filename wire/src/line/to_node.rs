@@ -19,7 +19,7 @@ pub fn write_read<'h>(
 ) -> Result<(), TooLarge> {
     frame::write(out, READ, |out| {
         out.put_u64(read.id);
-        out.put_u8(u8::from(read.head_only) * HEAD_ONLY | u8::from(read.detached) * DETACHED);
+        out.put_u8((u8::from(read.head_only) * HEAD_ONLY) | (u8::from(read.detached) * DETACHED));
         frame::put(out, read.user.as_bytes(), USER_ID_MAX_BYTES)?;
         frame::put(out, read.key.as_bytes(), KEY_MAX_BYTES)?;
         frame::put(out, read.request_id, REQUEST_ID_MAX)?;

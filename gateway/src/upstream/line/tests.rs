@@ -83,8 +83,8 @@ async fn of_ten_thousand_reads_of_which_a_third_is_dropped_none_gets_anothers_an
     let (mut waiting, mut asked, mut answered) = (Vec::new(), 0, 0);
     while asked < QUESTIONS || !waiting.is_empty() {
         let most = random.random_range(0..200).min(QUESTIONS - asked);
-        for key in asked..asked + most {
-            let key = format!("{key}");
+        for _ in 0..most {
+            let key = asked.to_string();
             // All places are taken: by those in front, or by dropped ones.
             let Some(told) = ask(&line, &key) else { break };
             asked += 1;

@@ -46,7 +46,7 @@ impl<T> Waiting<T> {
     /// The number of the next question; `None`: all places are taken.
     pub(super) fn next_id(&self) -> Option<u64> {
         let place =
-            self.free.last().copied().or_else(|| (self.places.len() < OUTSTANDING_MAX).then(|| self.places.len()));
+            self.free.last().copied().or_else(|| (self.places.len() < OUTSTANDING_MAX).then_some(self.places.len()));
         place.map(|place| self.asked << PLACE_BITS | place as u64)
     }
 
