@@ -97,12 +97,22 @@ impl L1 {
         let held = match self.front.find(name.hash) {
             Found::Entry(held) => self.seen_by_policy(held, name.hash),
             Found::Nothing(changes) => {
-                let held = self.entries.get(&name.hash)?;
+                let held = self.present(name.hash)?;
                 self.front.bring(name.hash, &held, changes);
                 held
             }
-            Found::Taken => self.entries.get(&name.hash)?,
+            Found::Taken => self.present(name.hash)?,
         };
+        Self::served(held, name, reign, now)
+    }
+
+    /// An entry of moka's, which hears of no look-up that finds none: the read goes on and looks again by [`L1::get`], and its
+    /// sketch would take that for two requests.
+    fn present(&self, hash: u64) -> Option<Arc<Held>> {
+        self.entries.contains_key(&hash).then(|| self.entries.get(&hash)).flatten()
+    }
+
+    fn served(held: Arc<Held>, name: &AskedName<'_>, reign: Reign, now: Moment) -> Option<Arc<Held>> {
         let right = held.tag == reign || is_back(OldBug::ReturningOwnersEntries);
         if !right || !held.is_good(name, now) {
             return None;
@@ -120,9 +130,10 @@ impl L1 {
         held
     }
 
-    /// The content of the entry if its tag is `reign`.
+    /// The content of the entry if its tag is `reign`; moka's policy hears of the request also if there is none.
     pub(crate) fn get(&self, name: &EntryName, reign: Reign) -> Option<Content> {
-        self.hit(&name.asked(), reign, Moment::now()).map(|held| held.content())
+        let held = self.entries.get(&name.hash_value())?;
+        Self::served(held, &name.asked(), reign, Moment::now()).map(|held| held.content())
     }
 
     /// The entry if its tag is `reign`, to be handed on; no hit.
