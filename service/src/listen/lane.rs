@@ -135,4 +135,38 @@ mod tests {
             assert_eq!(next_of(head, true), Next::Unknown, "{head}");
         }
     }
+
+    /// Requests with bytes changed, taken out and put in by chance.
+    fn mangled(random: &mut impl rand::RngExt, input: &mut Vec<u8>) {
+        const BYTES: &[u8] = b"\r\n\0 :,;0179aZ/?#%-\xff";
+        for _ in 0..random.random_range(0..4) {
+            let at = random.random_range(0..input.len());
+            match random.random_range(0..3) {
+                0 => input[at] = BYTES[random.random_range(0..BYTES.len())],
+                1 => drop(input.remove(at)),
+                _ => input.insert(at, BYTES[random.random_range(0..BYTES.len())]),
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_comes_an_answered_message_is_a_whole_head_and_more_input_changes_nothing_of_what_was_known() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut random: rand::rngs::StdRng = rand::SeedableRng::seed_from_u64(seed);
+        let whole = b"GET /v1/entries/a HTTP/1.1\r\nhost: x\r\nx-user-id: u\r\ncontent-length: 3\r\n\r\nabc";
+        let plain = b"GET /v1/entries/a HTTP/1.1\r\nhost: x\r\nx-user-id: u\r\n\r\nGET /";
+        for round in 0..20_000 {
+            let mut input = if round % 2 == 0 { whole.to_vec() } else { plain.to_vec() };
+            mangled(&mut random, &mut input);
+            let known = next(&input, |_| true);
+            if let Next::Answered(length) = known {
+                assert!(input[..length].ends_with(b"\n"), "{}", input.escape_ascii());
+            }
+            for end in 0..input.len() {
+                let before = next(&input[..end], |_| true);
+                assert!(before == Next::Part || before == known, "{before:?} then {known:?}: {}", input.escape_ascii());
+            }
+        }
+    }
 }
