@@ -24,6 +24,7 @@ mod metrics;
 mod node;
 mod old_bugs;
 mod origin_reads;
+mod origin_writes;
 mod ownership;
 mod read_path;
 mod renewals;

@@ -59,6 +59,15 @@ pub(crate) const ORIGIN_READS_PER_STATEMENT: usize = 256;
 pub(crate) const ORIGIN_READS_WAITING_MAX: usize = 8192;
 /// How long a read of the origin may take, the wait for a statement included: a wait for a connection and the longest statement.
 pub(crate) const ORIGIN_READ: Duration = Duration::from_millis(3500);
+/// How many statements may be under way that write entries together: the fewer, the more writes share a commit; two, so that
+/// one is on its way while the other's is made durable.
+pub(crate) const ORIGIN_WRITE_STATEMENTS: usize = 2;
+/// How many writes share a statement: the longer it runs, the longer it keeps a change of their slots waiting.
+pub(crate) const ORIGIN_WRITES_PER_STATEMENT: usize = 32;
+/// How many writes may wait for a statement: as many as there may be requests in progress.
+pub(crate) const ORIGIN_WRITES_WAITING_MAX: usize = 8192;
+/// How long a write may wait for a statement; then it is not executed, as without a connection.
+pub(crate) const ORIGIN_WRITE_WAIT: Duration = Duration::from_secs(1);
 /// How many loads of one multi-get are put into L2 at the same time: bounds what is encoded beside the answer.
 pub(crate) const MGET_REDEEMS: usize = 32;
 /// The most bytes of one stored content type or cache control.

@@ -27,6 +27,7 @@ use crate::limits;
 use crate::line::Lines;
 use crate::metrics::Metrics;
 use crate::origin_reads::OriginReads;
+use crate::origin_writes::OriginWrites;
 use crate::renewals::Renewals;
 use crate::slots::{Era, LockedSlot, Slots};
 
@@ -37,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) name_header: HeaderValue,
     pub(crate) origin: Origin,
     pub(crate) origin_reads: OriginReads,
+    pub(crate) origin_writes: OriginWrites,
     pub(crate) slots: Slots,
     pub(crate) keys: KeyGuards,
     pub(crate) l1: L1,
@@ -125,6 +127,7 @@ impl Node {
             l1: L1::new(config.l1_bytes, config.l1_ttl, config.negative_ttl),
             l2: L2::new(&config.redis_urls, config.l2_ttl, config.negative_ttl, &metrics, &work),
             origin_reads: OriginReads::new(origin.clone(), &metrics, work.clone()),
+            origin_writes: OriginWrites::new(origin.clone(), work.clone()),
             lease: Lease::default(),
             renewals: Renewals::default(),
             handoff: Handoff::default(),

@@ -197,7 +197,7 @@ impl Registered {
                 precondition: request.precondition.clone(),
             };
             self.stage = WriteStage::Sent(prepared.start.tenure);
-            let answer = self.node.origin.write_entry(&write).await;
+            let answer = self.node.origin_writes.write(write).await;
             match answer {
                 Err(WriteError::Unknown(error)) => {
                     tracing::warn!(slot = %self.name.slot, tenure = %prepared.start.tenure, %error, "write of unknown outcome");

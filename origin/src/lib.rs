@@ -141,6 +141,23 @@ impl Origin {
         dispatch!(self, write_entry(write))
     }
 
+    /// Whether the write may be one of [`Origin::put_together`]. Not on SQLite, whose writer commits in groups by itself.
+    pub fn may_put_together(&self, write: &FencedWrite) -> bool {
+        matches!(self, Self::Postgres(_)) && postgres::may_put_together(write)
+    }
+
+    /// [`Origin::write_entry`] of several writes of different entries in one statement, each under its own fence; in their
+    /// order. `None`: not executed, for the tenure is another or is being changed; one by one it would be told which. An
+    /// error is that of all.
+    ///
+    /// Only what [`Origin::may_put_together`] may be among them.
+    pub async fn put_together(&self, writes: &[&FencedWrite]) -> Result<Vec<Option<WriteAnswer>>, WriteError> {
+        match self {
+            Self::Postgres(origin) => origin.put_together(writes).await,
+            Self::Sqlite(_) => Ok(vec![None; writes.len()]),
+        }
+    }
+
     /// Registers the node if unknown, and takes a new incarnation with a lease once the old lease is over (protocol L4).
     pub async fn claim_node(
         &self,

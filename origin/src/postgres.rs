@@ -12,6 +12,7 @@ mod schema;
 mod session;
 mod slots;
 mod take_over;
+mod write_together;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::database_url::postgres_options;
 use crate::error::OriginError;
 use crate::pool::{Pool, PoolSettings};
 use listen::Listener;
+pub(crate) use write_together::may_put_together;
 
 /// What the client waits for an answer beyond the server's own statement timeout: a clean "cancelled" beats a cut line.
 const ANSWER_GRACE: Duration = Duration::from_millis(500);

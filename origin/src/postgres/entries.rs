@@ -15,9 +15,10 @@ use crate::verdict::Demand;
 const READ_ONE: &str =
     "SELECT value, content_type, cache_control, version FROM entries WHERE usr = $1::text AND key = $2::text";
 
-/// LATERAL with OFFSET 0: one look into the index for each name, whatever the planner thinks of the table's size.
+/// LATERAL with OFFSET 0: one look into the index for each name, whatever the planner thinks of the table's size. The arrays
+/// as sub-selects: lists whose length it sees are planned anew each time.
 const READ_MANY: &str = "SELECT asked.place, e.value, e.content_type, e.cache_control, e.version \
-    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (usr, key, place) CROSS JOIN LATERAL \
+    FROM unnest((SELECT $1::text[]), (SELECT $2::text[])) WITH ORDINALITY AS asked (usr, key, place) CROSS JOIN LATERAL \
     (SELECT value, content_type, cache_control, version FROM entries WHERE usr = asked.usr AND key = asked.key OFFSET 0) AS e";
 
 const LIST: &str = "SELECT key, version, octet_length(value)::bigint, content_type, updated_ms FROM entries \

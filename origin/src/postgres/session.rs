@@ -119,20 +119,34 @@ impl Session {
     where
         T: for<'r> FromRow<'r, PgRow> + Send + Unpin,
     {
+        let row = self.write_rows(sql, statement).await?.pop();
+        // It has one whatever it does; without it nobody knows what it has done.
+        row.ok_or_else(|| WriteError::Unknown(OriginError::Corrupt("a write without an answer".to_owned())))
+    }
+
+    /// The rows of a write, as [`Session::write_row`].
+    pub(super) async fn write_rows<T>(
+        &mut self,
+        sql: &'static str,
+        statement: Statement<'_, T>,
+    ) -> Result<Vec<T>, WriteError>
+    where
+        T: for<'r> FromRow<'r, PgRow> + Send + Unpin,
+    {
         let prepared = tokio::time::timeout(self.limit, self.checkout.start().prepare(sql.into_sql_str())).await;
         self.settle(prepared).map_err(WriteError::NotExecuted)?;
-        match tokio::time::timeout(self.limit, statement.fetch_one(self.checkout.start())).await {
+        match tokio::time::timeout(self.limit, statement.fetch_all(self.checkout.start())).await {
             Err(_) => {
                 self.checkout.broken();
                 Err(WriteError::Unknown(OriginError::Timeout))
             }
             Ok(Err(error)) => {
                 let why = failure::of_write(&error);
-                self.settle::<T>(Ok(Err(error))).map_err(|_| why)
+                self.settle::<Vec<T>>(Ok(Err(error))).map_err(|_| why)
             }
-            Ok(Ok(row)) => {
+            Ok(Ok(rows)) => {
                 self.checkout.reusable();
-                Ok(row)
+                Ok(rows)
             }
         }
     }

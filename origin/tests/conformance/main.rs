@@ -8,6 +8,7 @@ mod fence;
 mod fixture;
 mod leases;
 mod migrations;
+mod put_together;
 mod ring;
 mod slots;
 mod take_over;
