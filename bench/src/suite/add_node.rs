@@ -133,6 +133,7 @@ pub(crate) fn add_node(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Sec
 
 fn row(section: &mut Section, name: &str, window: &Window, steady: &Window) {
     let errors: u64 = window.report.errors.values().sum();
+    section.answers += window.report.answers;
     section.errors += errors;
     let milliseconds = |us: f64| format!("{:.1}", us / 1000.0);
     section.row([

@@ -1,14 +1,13 @@
 //! Our own servers: nodes, a gateway, and the verbs of the migrator.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use anyhow::Context;
-use rustix::process::Signal;
 
 use super::bench::Bench;
 use super::http;
 use super::postgres::Database;
-use super::process::{Core, output, run};
+use super::process::{Core, run};
 use super::servers::{Server, redis_url};
 use crate::limits;
 
@@ -84,11 +83,6 @@ impl<'a> Cluster<'a> {
         run(&mut self.migrator_command(args)?, limits::COMMAND)
     }
 
-    /// Runs a verb to its end, whatever that is.
-    pub(crate) fn migrator_output(&self, args: &[&str]) -> anyhow::Result<Output> {
-        output(&mut self.migrator_command(args)?, limits::COMMAND)
-    }
-
     fn migrator_command(&self, args: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(self.bench.program("migrator")?);
         command.args(args).env("DATABASE_URL", self.database.url());
@@ -114,10 +108,5 @@ impl<'a> Cluster<'a> {
     /// The first node.
     pub(crate) fn node(&self) -> anyhow::Result<&Server> {
         self.nodes.first().context("a cluster has nodes")
-    }
-
-    /// Stops the nodes, as an operator would.
-    pub(crate) fn stop(self) -> anyhow::Result<()> {
-        self.nodes.into_iter().try_for_each(|node| node.process.stop(Signal::TERM))
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn cold_key(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Sec
         let (least, most) =
             (reads.iter().copied().fold(f64::INFINITY, f64::min), reads.iter().copied().fold(0.0, f64::max));
         let each = if least == most { format!("{least:.0}") } else { format!("{least:.0}–{most:.0}") };
+        section.answers += answers;
         section.errors += errors;
         section.row([
             name.to_owned(),

@@ -37,6 +37,7 @@ pub(crate) fn growth(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Secti
 fn add(section: &mut Section, what: &str, file: &str, steps: &[Step]) {
     let Some((_, first)) = steps.first() else { return };
     for (to, it) in steps {
+        section.answers += it.answers;
         section.errors += it.errors;
         section.row([
             what.to_owned(),

@@ -88,21 +88,9 @@ pub(crate) fn hop(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Section>
             subject("nginx `hash … consistent`", &[&nginx], &[node]),
             subject("haproxy `hash-type consistent`", &[&haproxy], &[node]),
         ];
-        let medians = interleave(bench, &subjects, &shape)?;
-        let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
-        section.compare(connections, value_bytes, &names, &medians);
-        let busy = subjects.iter().zip(&medians).map(|(subject, it)| {
-            let [proxy, rest] = [it.busy.0, it.busy.1].map(|busy| busy * 100.0);
-            format!("{} {proxy:.0} % and {rest:.0} %", subject.name)
-        });
-        let busy: Vec<String> = busy.collect();
-        section.note(format!(
-            "{connections} connections, {}: core of the proxy and core of node and load were busy: {}.",
-            super::section::bytes(value_bytes as f64),
-            busy.join("; ")
-        ));
+        compare(bench, &mut section, &shape, &subjects)?;
     }
-    section.note("One node, so that every proxy sends every user to the same place. The proxy has a core of its own; node and load share the other. Where that one is full, rps says what the node and the load could do, and CPU µs is the ratio to read.");
+    section.note("One node, so that every proxy sends every user to the same place. The proxy has a core of its own; node and load share the other.");
     Ok(section)
 }
 

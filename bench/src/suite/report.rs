@@ -11,7 +11,7 @@ use super::Options;
 use super::bench::Bench;
 use super::postgres::Postgres;
 use super::process::run;
-use super::section::Section;
+use super::section::{Section, count};
 use crate::limits;
 
 /// Between these lines is what `--record` writes.
@@ -43,10 +43,13 @@ pub(crate) fn text(
     let _ = writeln!(
         text,
         "{} {cores} Medians of {} rounds of {} s in turn (A B A B …); \"rounds\" has the slowest and the fastest. \
-         Every answer counted was checked, status and body. CPU µs: user and system time of the servers under test per answer.",
+         All {} answers counted were checked, status and body. CPU µs: user and system time of the servers under test per answer. \
+         Cores busy: the servers' core with them · the load's core with the load and what else works for them: \
+         where only the second is full, rps says nothing of the servers, and CPU µs is the ratio to read.",
         processor(),
         scale.rounds,
-        scale.seconds
+        scale.seconds,
+        count(sections.iter().map(|section| section.answers).sum::<u64>() as f64)
     );
     if cfg!(debug_assertions) {
         text.push_str("\n**A build for debugging: the figures mean nothing.**\n");

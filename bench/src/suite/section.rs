@@ -13,6 +13,8 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Vec<String>>,
     /// Sentences below the table.
     pub(crate) notes: Vec<String>,
+    /// Right answers that were counted.
+    pub(crate) answers: u64,
     /// Failed and wrong answers.
     pub(crate) errors: u64,
     /// Plots: file name and SVG.
@@ -46,6 +48,7 @@ impl Section {
             "ours ÷ it",
             "p50 µs",
             "p99 µs",
+            "cores busy",
             "errors",
         ];
         Self::new(id, title, &header)
@@ -58,6 +61,7 @@ impl Section {
             let ratio = |ours: f64, it: f64| {
                 if index == 0 || it == 0.0 { "–".to_owned() } else { format!("{:.2}", ours / it) }
             };
+            self.answers += it.answers;
             self.errors += it.errors;
             self.rows.push(vec![
                 connections.to_string(),
@@ -70,6 +74,7 @@ impl Section {
                 ratio(ours.cpu_us, it.cpu_us),
                 format!("{:.0}", it.p50_us),
                 format!("{:.0}", it.p99_us),
+                format!("{:.0} · {:.0} %", it.busy.0 * 100.0, it.busy.1 * 100.0),
                 it.errors.to_string(),
             ]);
         }
