@@ -81,7 +81,9 @@ fn change(cluster: &Cluster, verb: &[&str]) -> anyhow::Result<(Summary, f64)> {
     let began = Instant::now();
     let said = cluster.migrator(&[verb, &["--json"]].concat())?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok((serde_json::from_str(said.trim()).with_context(|| format!("not a summary: {said}"))?, seconds))
+    // Events, one a line; the last one is the result.
+    let summary = said.trim().lines().last().unwrap_or_default();
+    Ok((serde_json::from_str(summary).with_context(|| format!("not a summary: {said}"))?, seconds))
 }
 
 /// P7.

@@ -3,6 +3,7 @@
 use super::bench::Bench;
 use super::cluster::Cluster;
 use super::http::hold_idle;
+use super::memory::IDLE;
 use super::plot::{Curve, Plot};
 use super::postgres::Postgres;
 use super::process::Core;
@@ -152,7 +153,7 @@ fn idle(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Vec<Step>> {
     let node = cluster.node()?;
     warm(bench, node.address, &all.clone().each_once())?;
     let mut steps = Vec::new();
-    for idle in bench.scale.pick(vec![64, 1000, 10_000], vec![16, 64]) {
+    for idle in bench.scale.pick(vec![64, 1000, IDLE], vec![16, 64]) {
         let held = hold_idle(node.address, idle, &all.space.user(0), &KeySpace::key(0))?;
         steps.push((idle as u64, measure(bench, node, &all)?));
         drop(held);

@@ -14,6 +14,8 @@ const SHAPES: [(usize, usize); 3] = [(64, 256), (8, 256), (64, 4096)];
 const L1_ROOMY: &str = "1GiB";
 /// Room for one key in a hundred, so that nearly every read goes to L2.
 const L1_TINY: &str = "64KiB";
+/// The same of the few keys of a smoke run.
+const L1_TINY_SMOKE: &str = "8KiB";
 
 fn subject<'a>(name: &'a str, under_test: &[&'a Server], beside: &[&'a Server]) -> Subject<'a> {
     Subject {
@@ -128,7 +130,8 @@ fn warm_app(bench: &Bench, cluster: &Cluster, redis: &Server) -> anyhow::Result<
 /// P4.
 pub(crate) fn l2_hit(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Section> {
     let redis = servers::redis(bench, Core::Load)?;
-    let cluster = Cluster::start(bench, postgres.database("p4")?, Some(&redis), Core::Server, 1, L1_TINY)?;
+    let l1_bytes = bench.scale.pick(L1_TINY, L1_TINY_SMOKE);
+    let cluster = Cluster::start(bench, postgres.database("p4")?, Some(&redis), Core::Server, 1, l1_bytes)?;
     let node = cluster.node()?;
     let mut section = Section::comparison("P4", "an L2 hit at the node, L1 cold");
     let app = warm_app(bench, &cluster, &redis)?;
@@ -148,6 +151,6 @@ pub(crate) fn l2_hit(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Secti
         ));
     }
     section
-        .note(format!("{} keys, an L1 of {L1_TINY}. The same Redis for both, on the load's core.", bench.scale.keys));
+        .note(format!("{} keys, an L1 of {l1_bytes}. The same Redis for both, on the load's core.", bench.scale.keys));
     Ok(section)
 }

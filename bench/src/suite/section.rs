@@ -74,7 +74,11 @@ impl Section {
                 ratio(ours.cpu_us, it.cpu_us),
                 format!("{:.0}", it.p50_us),
                 format!("{:.0}", it.p99_us),
-                format!("{:.0} · {:.0} %", it.busy.0 * 100.0, it.busy.1 * 100.0),
+                if it.cpu_us == 0.0 {
+                    "–".to_owned()
+                } else {
+                    format!("{:.0} · {:.0} %", it.busy.0 * 100.0, it.busy.1 * 100.0)
+                },
                 it.errors.to_string(),
             ]);
         }

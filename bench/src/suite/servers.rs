@@ -104,12 +104,11 @@ pub(crate) fn redis_info(server: &Server, field: &str) -> anyhow::Result<u64> {
 
 /// memcached with room for so many megabytes.
 pub(crate) fn memcached(bench: &Bench, core: Core, megabytes: u64) -> anyhow::Result<Server> {
-    let mut launch = bench.launch("memcached", core);
-    launch.user = Some("nobody");
+    let launch = bench.launch("memcached", core);
     let address = bench.free_address()?;
     let mut command = launch.command("memcached");
     let (port, megabytes) = (address.port().to_string(), megabytes.to_string());
-    command.args(["-l", "127.0.0.1", "-U", "0", "-t", "1", "-p", &port, "-m", &megabytes]);
+    command.args(["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-t", "1", "-p", &port, "-m", &megabytes]);
     Server::listening(launch.start(&mut command)?, address)
 }
 
