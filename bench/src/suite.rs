@@ -26,6 +26,7 @@ use std::time::Instant;
 
 use bench::Bench;
 use postgres::Postgres;
+use process::Core;
 use section::Section;
 
 /// Compares shardcache with its peers, side by side in one run, every answer checked.
@@ -96,6 +97,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
             continue;
         }
         let began = Instant::now();
+        postgres.process.pin(Core::Load)?;
         match measure(&bench, &postgres) {
             Ok(section) => {
                 println!("{}", section.markdown());

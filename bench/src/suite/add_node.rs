@@ -42,6 +42,8 @@ struct Phases {
 struct Window {
     report: Report,
     origin_reads: f64,
+    /// Of these, of sealed slots, which are not served from memory.
+    sealed_reads: f64,
     change: Option<(Summary, f64)>,
 }
 
@@ -65,7 +67,8 @@ fn mix(bench: &Bench) -> (Vec<String>, f64) {
 }
 
 fn window(bench: &Bench, cluster: &Cluster, gateway: &Server, shape: &Shape, verb: &[&str]) -> anyhow::Result<Window> {
-    let before = cluster.origin_reads()?;
+    let sealed = || cluster.metric("shardcache_node_bypasses_total", "reason=\"sealed\"");
+    let (reads_before, sealed_before) = (cluster.origin_reads()?, sealed()?);
     let (report, change) = std::thread::scope(|scope| {
         let running = scope.spawn(|| load(bench, gateway.address, shape, Core::Any, &[]));
         let change = if verb.is_empty() { Ok(None) } else { change(cluster, verb).map(Some) };
@@ -73,7 +76,8 @@ fn window(bench: &Bench, cluster: &Cluster, gateway: &Server, shape: &Shape, ver
         (report, change)
     });
     let (report, change) = (report??, change?);
-    Ok(Window { report, origin_reads: cluster.origin_reads()? - before, change })
+    let (origin_reads, sealed_reads) = (cluster.origin_reads()? - reads_before, sealed()? - sealed_before);
+    Ok(Window { report, origin_reads, sealed_reads, change })
 }
 
 fn change(cluster: &Cluster, verb: &[&str]) -> anyhow::Result<(Summary, f64)> {
@@ -109,6 +113,7 @@ pub(crate) fn add_node(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Sec
         "requests",
         "errors",
         "origin reads",
+        "of sealed slots",
         "÷ no change",
         "change took",
         "p50 ms",
@@ -129,7 +134,6 @@ pub(crate) fn add_node(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Sec
             section.note(note);
         }
     }
-    postgres.process.pin(Core::Load)?;
     Ok(section)
 }
 
@@ -143,6 +147,7 @@ fn row(section: &mut Section, name: &str, window: &Window, steady: &Window) {
         count((window.report.answers + errors) as f64),
         errors.to_string(),
         count(window.origin_reads),
+        count(window.sealed_reads),
         format!("{:.2}", window.origin_reads / steady.origin_reads.max(1.0)),
         window.change.as_ref().map_or("–".to_owned(), |(_, seconds)| format!("{seconds:.2} s")),
         milliseconds(window.report.p50_us),

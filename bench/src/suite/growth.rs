@@ -21,6 +21,8 @@ type Step = (u64, Medians);
 
 /// P12.
 pub(crate) fn growth(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Section> {
+    // Where entries come from is not measured here, but takes time.
+    postgres.process.pin(Core::Any)?;
     let header = ["what grows", "to", "rps", "÷ first", "CPU µs", "p99 µs", "÷ first", "errors"];
     let mut section = Section::new("P12", "cost growth", &header);
     add(&mut section, "entries in L1", "growth-entries.svg", &entries(bench, postgres)?);

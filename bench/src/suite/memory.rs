@@ -36,6 +36,8 @@ struct Grown {
 
 /// P10.
 pub(crate) fn memory(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Section> {
+    // Where entries come from is not measured here, but takes time.
+    postgres.process.pin(Core::Any)?;
     let header = [
         "server",
         "value",
