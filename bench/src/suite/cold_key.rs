@@ -22,7 +22,7 @@ pub(crate) fn cold_key(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Sec
         &["asked", "keys in turn", "readers each", "origin reads each", "right answers", "errors"],
     );
     let mut shape = Shape::reads(bench, READERS, 256);
-    let turns = bench.scale.pick(10, 2);
+    let turns = bench.scale.pick(5, 2);
     cluster.database.insert_entries(shape.space, 2 * turns)?;
     for (number, (name, target)) in
         [("the node", cluster.node()?.address), ("the gateway", gateway.address)].into_iter().enumerate()
