@@ -15,6 +15,8 @@ use crate::limits;
 pub(crate) struct Bench {
     pub(crate) scale: Scale,
     pub(crate) cores: Cores,
+    /// How many processes wanted a core before the run (the load average of a minute).
+    pub(crate) load_before: f64,
     /// Where our programs are: all of one profile are in one directory.
     programs: PathBuf,
     scratch: TempDir,
@@ -66,6 +68,7 @@ impl Bench {
         Ok(Self {
             scale: Scale::of(options),
             cores: Cores::find()?,
+            load_before: load_average().unwrap_or_default(),
             programs,
             scratch,
             next_port: AtomicU16::new(first as u16),
@@ -113,4 +116,8 @@ impl Bench {
         std::fs::write(&path, text)?;
         Ok(path)
     }
+}
+
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

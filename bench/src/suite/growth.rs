@@ -62,7 +62,7 @@ fn add(section: &mut Section, what: &str, file: &str, steps: &[Step]) {
     let p99 = Curve {
         name: "99th percentile",
         y: steps.iter().map(|(_, it)| it.p99_us).collect(),
-        label: |us| format!("{us:.0} µs"),
+        label: |us| if us < 1000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1000.0) },
     };
     let title = format!("L1 hits by {what}, first point = 100 %");
     let plot = Plot { title: &title, x_name: what, x: &x, curves: &[rps, p99] };

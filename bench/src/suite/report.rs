@@ -16,6 +16,8 @@ use crate::limits;
 
 /// Between these lines is what `--record` writes.
 const BEGIN: &str = "<!-- written by bench/run.sh --record: begin -->";
+/// Below this load average a machine is quiet; a build just before leaves some of it.
+const QUIET_LOAD: f64 = 2.5;
 const END: &str = "<!-- written by bench/run.sh --record: end -->";
 
 /// The section of `docs/MEASUREMENTS.md`.
@@ -53,6 +55,13 @@ pub(crate) fn text(
     );
     if cfg!(debug_assertions) {
         text.push_str("\n**A build for debugging: the figures mean nothing.**\n");
+    }
+    if bench.load_before > QUIET_LOAD {
+        let load = bench.load_before;
+        let _ = writeln!(
+            text,
+            "\n**The machine was busy with something else (load {load:.1} before the run): the figures say little.**"
+        );
     }
     for section in sections {
         text.push('\n');
