@@ -4,6 +4,7 @@
 //! a writer's `DEL`; that is what it is compared with.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -40,6 +41,9 @@ const DATABASE_CONNECTIONS: u32 = 16;
 /// As long as a cache node keeps an entry in L2.
 const CACHED_SECONDS: u64 = 3600;
 
+/// How long Redis may take: a busy machine is no reason for an error.
+const REDIS_ANSWER: Duration = Duration::from_secs(5);
+
 const READ: &str = "SELECT value FROM app_entries WHERE usr = $1 AND key = $2";
 const WRITE: &str = "INSERT INTO app_entries (usr, key, value, updated_ms) \
     VALUES ($1, $2, $3, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) \
@@ -72,7 +76,8 @@ async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
     let info = redis::IntoConnectionInfo::into_connection_info(options.redis_url.as_str())?.set_tcp_settings(tcp);
-    let redis = redis::Client::open(info)?.get_multiplexed_async_connection().await?;
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(REDIS_ANSWER));
+    let redis = redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&patient).await?;
     let pool = PgPoolOptions::new().max_connections(DATABASE_CONNECTIONS);
     let database = pool.connect(&options.database_url).await?;
     let router = Router::new()
