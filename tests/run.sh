@@ -205,7 +205,7 @@ check "lints of the old bugs" cargo clippy -p cache-node --all-targets --feature
 check "build" cargo build --workspace --bins --locked
 check "build of the old bugs" cargo build --workspace --bin cache-node-old-bugs --features cache-node/old-bugs --locked
 suites "tests" cargo test --workspace --locked --no-fail-fast
-check "smoke of checked load" bench/smoke.sh
+check "smoke of checked load and of the bench suite" bench/run.sh --smoke
 suites "interface and document" tests/api/schemathesis.sh
 suites "compose stack" tests/docker/compose.sh
 # After it: the images are here.
