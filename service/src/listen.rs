@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -28,6 +28,9 @@ use tokio_util::sync::CancellationToken;
 pub use lane::PlainGet;
 pub use pace::PaceLimits;
 
+/// Connections that wait to be accepted: as many as clients may open at the same moment. The usual 128 overflows when a
+/// thousand connect at once, and a client that is turned away tries again only after a second.
+const BACKLOG: u32 = 4096;
 /// The first pause after an accept error such as "too many open files"; doubled up to [`ACCEPT_PAUSE_MAX`].
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two tries to accept.
@@ -86,12 +89,20 @@ impl Default for ServeOptions {
 
 /// Binds a listener; the error says what to do about it.
 pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+    listen(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => {
             anyhow::anyhow!("{address} is in use by another program: stop it, or choose another address with --listen")
         }
         _ => anyhow::anyhow!("cannot listen at {address}: {error}"),
     })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Else a restart would have to wait for the connections of the last process.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The stop, told to all connections.
