@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use origin::{Origin, OriginError};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::entry_name::EntryName;
@@ -25,7 +25,11 @@ pub(crate) struct OriginReads {
 }
 
 /// A read that was asked for; may be dropped.
-pub(crate) struct AskedRead(Asked<Row>);
+pub(crate) struct AskedRead {
+    asked: Asked<Row>,
+    /// Counted from the question: reads that were asked for together wait together, in whatever order they are looked at.
+    until: Instant,
+}
 
 impl OriginReads {
     pub(crate) fn new(origin: Origin, metrics: &Arc<Metrics>, tasks: TaskTracker) -> Self {
@@ -41,20 +45,24 @@ impl OriginReads {
     /// The committed entry.
     pub(crate) async fn read(&self, name: &EntryName) -> Row {
         self.metrics.origin_reads.inc();
-        AskedRead(self.trips.ask(name.clone())).row().await
+        AskedRead::begun(self.trips.ask(name.clone())).row().await
     }
 
     /// The committed entries of several names, read by one statement where it has room for them.
     pub(crate) fn read_all(&self, names: Vec<EntryName>) -> Vec<AskedRead> {
         self.metrics.origin_reads.inc_by(names.len() as u64);
-        self.trips.ask_all(names).into_iter().map(AskedRead).collect()
+        self.trips.ask_all(names).into_iter().map(AskedRead::begun).collect()
     }
 }
 
 impl AskedRead {
+    fn begun(asked: Asked<Row>) -> Self {
+        Self { asked, until: Instant::now() + limits::ORIGIN_READ }
+    }
+
     /// What came back.
     pub(crate) async fn row(self) -> Row {
-        match timeout(limits::ORIGIN_READ, self.0.answer()).await {
+        match timeout_at(self.until, self.asked.answer()).await {
             Ok(Some(row)) => row,
             Ok(None) => Err(OriginError::Unreachable("too many reads wait for the database")),
             Err(_) => Err(OriginError::Timeout),

@@ -1,9 +1,16 @@
-//! Tests of who shares a statement, on a real node over SQLite.
+//! Tests of who shares a statement, on a real node over SQLite, and of how long a read waits.
 
 use std::sync::Arc;
 
+use origin::OriginError;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use super::{AskedRead, Row};
 use crate::interleavings::{fixture, name, put};
+use crate::limits;
 use crate::node::Node;
+use crate::shared_trips::{Bounds, RoundTrip, SharedTrips};
 
 async fn texts(node: &Arc<Node>, keys: &[&str]) -> Vec<Option<String>> {
     let mut texts = Vec::new();
@@ -45,4 +52,26 @@ async fn a_read_sees_every_write_that_was_acknowledged_before_it_was_asked_for()
         assert_eq!(texts(node, &["k"]).await, [Some(value.to_owned())]);
     }
     crowd.await.expect("the crowd ends");
+}
+
+/// A database that never answers.
+struct Silent;
+
+impl RoundTrip for Silent {
+    type Question = ();
+    type Answer = Row;
+
+    async fn make(&self, _: Vec<()>) -> Vec<Row> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_asked_for_together_wait_together_though_they_are_looked_at_one_by_one() {
+    let trips = SharedTrips::new(Silent, Bounds { trips: 1, questions: 8, waiting: 8 }, TaskTracker::new());
+    let began = Instant::now();
+    for asked in trips.ask_all([(); 8]).into_iter().map(AskedRead::begun).collect::<Vec<_>>() {
+        assert_eq!(asked.row().await.err(), Some(OriginError::Timeout));
+    }
+    assert!(began.elapsed() < 2 * limits::ORIGIN_READ, "{:?}", began.elapsed());
 }
