@@ -87,6 +87,19 @@ async fn a_request_that_comes_while_another_waits_is_answered_after_it() {
 }
 
 #[tokio::test]
+async fn what_could_be_answered_at_once_is_left_to_hyper_while_an_answer_of_hypers_is_not_written_whole() {
+    let server = Server::start(patient()).await;
+    let mut client = server.connect().await;
+    send(&mut client, &(get("/large") + &get("/at-once/a"))).await;
+    // The head is here: the server is at the body, which no socket has room for, and hears of the second request.
+    assert!(up_to(&mut client, "\r\n\r\n").await.contains("content-length: 67108864"));
+    let mut large = vec![0; 64 << 20];
+    timeout(SOON, client.read_exact(&mut large)).await.expect("in time").expect("the body");
+    assert!(large.iter().all(|byte| *byte == b'x'), "nothing else in it");
+    assert_eq!(next_answer(&mut client).await, ("200".to_owned(), false, "ok".to_owned()));
+}
+
+#[tokio::test]
 async fn a_thousand_pipelined_requests_are_all_answered() {
     let server = Server::start(patient()).await;
     let mut client = server.connect().await;
