@@ -85,17 +85,25 @@ impl Driver {
     /// Drives the change, and lets everybody know that somebody does.
     async fn attended(&self, change: ChangeRow, operator: String, record: Record) -> Result<Summary, Failure> {
         let attendance = Attendance::begin(self.tools.origin.clone(), change.id, operator);
-        let outcome = self.drive(change, record).await;
+        let outcome = self.drive(change, record, &attendance).await;
         attendance.end().await;
         outcome
     }
 
     /// Phases only ever go forward, so the turns are few.
-    async fn drive(&self, mut change: ChangeRow, mut record: Record) -> Result<Summary, Failure> {
+    async fn drive(
+        &self,
+        mut change: ChangeRow,
+        mut record: Record,
+        attendance: &Attendance,
+    ) -> Result<Summary, Failure> {
         loop {
             let turn = match command(change.phase) {
-                Command::CopyAndSeal => self.copy_and_seal(&mut change, &mut record).await,
-                Command::Flip => self.flip(&change, &mut record).await,
+                Command::CopyAndSeal => self.copy_and_seal(&mut change, &mut record, attendance).await,
+                Command::Flip => {
+                    attendance.closely().await;
+                    self.flip(&change, &mut record).await
+                }
                 Command::ExpireOld => self.expire(&change, &mut record).await,
                 Command::ReportDone => return Ok(record.summary(&change)),
                 Command::ReportAborted => {
@@ -115,13 +123,19 @@ impl Driver {
         }
     }
 
-    async fn copy_and_seal(&self, change: &mut ChangeRow, record: &mut Record) -> Result<Event, Setback> {
+    async fn copy_and_seal(
+        &self,
+        change: &mut ChangeRow,
+        record: &mut Record,
+        attendance: &Attendance,
+    ) -> Result<Event, Setback> {
         let copied = async {
             record.before_copy(&self.tools, change).await;
             let copied = copy_keys::run(&self.tools, change, &self.order, &mut record.load).await?;
             if !self.order.cold {
                 record.count_reads(&self.tools, change).await;
             }
+            attendance.closely().await;
             Ok::<_, StepError>(copied)
         };
         let (copied, took) = tokio::select! {

@@ -76,5 +76,10 @@ pub const EVENT_EVERY: Duration = Duration::from_millis(500);
 pub const ATTENDANCE_TTL: Duration = Duration::from_secs(5);
 /// How often it is given: several may fail before it is over.
 pub const ATTENDANCE_EVERY: Duration = Duration::from_secs(1);
+/// The same from the first seal on. With the leader's next look ([`LOOK_PAUSE`]) it is well under the 3 s that nodes let a write
+/// wait: who carries the change on of a migrator that died must come before those writes are refused.
+pub const ATTENDANCE_TTL_SEALED: Duration = Duration::from_secs(1);
+/// How often it is given then.
+pub const ATTENDANCE_EVERY_SEALED: Duration = Duration::from_millis(250);
 /// How often a takeover is planned anew when the ring moved under it.
 pub const TAKE_OVER_TRIES: u32 = 5;

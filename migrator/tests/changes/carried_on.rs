@@ -1,5 +1,7 @@
 //! A migrator that dies between any two phases: another carries the change on, or gives it up while that is possible.
 
+use std::time::Duration;
+
 use migrator::Failure;
 use migrator::driver::Driver;
 use migrator::phases::flip_epoch;
@@ -46,6 +48,26 @@ async fn resume_ends_with_the_new_ring_from_every_phase() {
         assert!(cluster.nodes.values().all(|fake| fake.sealed_for().is_none()), "{phase:?}");
         assert!(matches!(driver(&cluster).resume().await, Err(Failure::NothingActive)));
     }
+}
+
+/// How long nodes let a write wait for a seal, less a leader's look and what carrying on takes.
+const NOTICED: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn that_a_migrator_died_with_writes_waiting_is_noticed_before_they_are_refused() {
+    let cluster = FakeCluster::with_members(&["n1", "n2", "n3"]).await;
+    cluster.node("n1").behave(Manners::HoldsSeal);
+    let (driver, plan) = (driver(&cluster), cluster.plan(&add("n4")).await);
+    let migrator = tokio::spawn(async move { driver.run(&plan.change("the dead".to_owned())).await });
+    cluster.node("n1").asked_to_seal().await;
+    // While it lives it is attended to, however long a node keeps it waiting.
+    let active = async || migrator::driver::active_change(&cluster.origin).await.expect("a change");
+    tokio::time::sleep(NOTICED).await;
+    assert!(active().await.attended);
+    migrator.abort();
+    assert!(migrator.await.is_err_and(|end| end.is_cancelled()));
+    let noticed = async { while active().await.attended { tokio::time::sleep(Duration::from_millis(20)).await } };
+    tokio::time::timeout(NOTICED, noticed).await.expect("noticed in time");
 }
 
 #[tokio::test]
