@@ -46,8 +46,8 @@ impl EntryName {
 
     /// The Redis key in an L2 space. The user's length keeps `a/b` + `c` apart from `a` + `b/c`.
     pub(crate) fn l2_key(&self, space: &str) -> String {
-        let user = self.user.as_str();
-        format!("{space}:{}:{user}/{}", user.len(), self.key.as_str())
+        let (user, key) = (self.user.as_str(), self.key.as_str());
+        [space, ":", itoa::Buffer::new().format(user.len()), ":", user, "/", key].concat()
     }
 }
 

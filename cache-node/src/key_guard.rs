@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use placement::freshness::{Guard, LoadStart};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::entry_name::EntryName;
 use crate::limits;
-use crate::read_path::LoadEnd;
+use crate::read_path::Outcome;
 
 const STRIPES: usize = 1 << 12;
 
@@ -31,15 +31,23 @@ pub(crate) struct Stripe {
 struct KeyState {
     writer_active: bool,
     writers_waiting: usize,
-    /// Wakes one waiting writer per release, in order.
-    writer_gone: Arc<Notify>,
+    /// Wakes one waiting writer per release, in order. There from the first that has to wait on.
+    writer_gone: Option<Arc<Notify>>,
     load: Option<Load>,
+}
+
+impl KeyState {
+    fn wake_writer(&self) {
+        if let Some(writer_gone) = &self.writer_gone {
+            writer_gone.notify_one();
+        }
+    }
 }
 
 /// A load in progress.
 struct Load {
     start: LoadStart,
-    end: watch::Receiver<Option<LoadEnd>>,
+    outcome: Arc<Outcome>,
 }
 
 impl KeyGuards {
@@ -75,25 +83,21 @@ impl Stripe {
     }
 
     /// Where the end of the load in progress will be told.
-    pub(crate) fn join_load(&self, name: &EntryName) -> Option<watch::Receiver<Option<LoadEnd>>> {
-        self.keys.get(name).and_then(|key| key.load.as_ref()).map(|load| load.end.clone())
+    pub(crate) fn join_load(&self, name: &EntryName) -> Option<Arc<Outcome>> {
+        self.keys.get(name).and_then(|key| key.load.as_ref()).map(|load| Arc::clone(&load.outcome))
     }
 
     /// Registers a load; one that began under another guard or reign is no longer joined by anyone.
-    pub(crate) fn begin_load(
-        &mut self,
-        name: &EntryName,
-        start: LoadStart,
-    ) -> (watch::Sender<Option<LoadEnd>>, watch::Receiver<Option<LoadEnd>>) {
-        let (end_tx, end) = watch::channel(None);
-        self.keys.entry(name.clone()).or_default().load = Some(Load { start, end: end.clone() });
-        (end_tx, end)
+    pub(crate) fn begin_load(&mut self, name: &EntryName, start: LoadStart) -> Arc<Outcome> {
+        let outcome = Arc::<Outcome>::default();
+        self.keys.entry(name.clone()).or_default().load = Some(Load { start, outcome: Arc::clone(&outcome) });
+        outcome
     }
 
-    /// Forgets the load of that sender, unless a younger one has taken its place.
-    pub(crate) fn end_load(&mut self, name: &EntryName, end: &watch::Sender<Option<LoadEnd>>) {
+    /// Forgets the load of that outcome, unless a younger one has taken its place.
+    pub(crate) fn end_load(&mut self, name: &EntryName, outcome: &Arc<Outcome>) {
         if let Some(key) = self.keys.get_mut(name)
-            && key.load.as_ref().is_some_and(|load| end.subscribe().same_channel(&load.end))
+            && key.load.as_ref().is_some_and(|load| Arc::ptr_eq(outcome, &load.outcome))
         {
             key.load = None;
             self.tidy(name);
@@ -113,7 +117,7 @@ impl Stripe {
             return None;
         }
         key.writers_waiting += 1;
-        Some(Arc::clone(&key.writer_gone))
+        Some(Arc::clone(key.writer_gone.get_or_insert_default()))
     }
 
     /// A writer that waited no longer does, whatever came of it.
@@ -129,7 +133,7 @@ impl Stripe {
         self.guard.raise();
         if let Some(key) = self.keys.get_mut(name) {
             key.writer_active = false;
-            key.writer_gone.notify_one();
+            key.wake_writer();
             self.tidy(name);
         }
     }
@@ -139,7 +143,7 @@ impl Stripe {
         if let Some(key) = self.keys.get(name)
             && !key.writer_active
         {
-            key.writer_gone.notify_one();
+            key.wake_writer();
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Expiring {
 pub(crate) struct L1 {
     entries: Cache<u64, Arc<Held>, HashItself>,
     /// Nothing that `entries` does not hold.
-    front: Arc<Front>,
+    front: Front,
     ttl: Duration,
     negative_ttl: Duration,
 }
@@ -78,18 +78,14 @@ const JITTER: f64 = 0.1;
 impl L1 {
     pub(crate) fn new(max_bytes: u64, ttl: Duration, negative_ttl: Duration) -> Self {
         let weigh = |_: &u64, held: &Arc<Held>| u32::try_from(OVERHEAD + held.size()).unwrap_or(u32::MAX);
-        let front = Arc::new(Front::new(max_bytes));
-        let before_moka = Arc::clone(&front);
         let entries = Cache::builder()
             .max_capacity(max_bytes)
             .weigher(weigh)
             // Only frees the memory of what nobody asked for: each entry has its own, shorter lifetime, and keeps it itself.
             // moka's per-entry expiry would cost a timer for each, and a call per look-up.
             .time_to_live(ttl.max(negative_ttl).mul_f64(1.0 + JITTER))
-            // Also for what moka itself drops, for its bound or its age: the front must not keep the memory.
-            .eviction_listener(move |hash, _, _| before_moka.changed(*hash))
             .build_with_hasher(HashItself::default());
-        Self { entries, front, ttl, negative_ttl }
+        Self { entries, front: Front::new(max_bytes), ttl, negative_ttl }
     }
 
     /// The entry if its tag is `reign`, at `now`.

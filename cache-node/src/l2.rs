@@ -9,6 +9,7 @@ mod look_ups;
 mod server;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use placement::Slot;
@@ -29,6 +30,7 @@ use server::{Failure, Held, Server, Session};
 /// All L2 servers of one node.
 pub(crate) struct L2 {
     servers: Vec<Shard>,
+    nonces: Nonces,
     ttl: Duration,
     negative_ttl: Duration,
     metrics: Arc<Metrics>,
@@ -73,7 +75,13 @@ impl L2 {
             let server = Arc::new(Server::new(url, Arc::clone(metrics)));
             Shard { look_ups: LookUps::of(&server, work.clone()), server }
         };
-        Self { servers: urls.iter().map(shard).collect(), ttl, negative_ttl, metrics: Arc::clone(metrics) }
+        Self {
+            servers: urls.iter().map(shard).collect(),
+            nonces: Nonces::new(),
+            ttl,
+            negative_ttl,
+            metrics: Arc::clone(metrics),
+        }
     }
 
     /// Starts a task per server that keeps its session.
@@ -120,7 +128,7 @@ impl L2 {
     /// the space is not usable.
     pub(crate) async fn look_up_all(&self, space: &str, names: &[&EntryName]) -> Option<Vec<Lookup>> {
         let (shard, session) = self.find(space)?;
-        let leases: Vec<_> = names.iter().map(|name| L2Lease::of(shard, &session, space, name)).collect();
+        let leases: Vec<_> = names.iter().map(|name| self.lease(shard, &session, space, name)).collect();
         let questions = leases.iter().map(|lease| Question::lease_or_get(&session, &lease.redis_key, &lease.nonce));
         let asked = shard.look_ups.ask_all(questions);
         let mut found = Vec::with_capacity(names.len());
@@ -168,7 +176,7 @@ impl L2 {
     /// R7: makes whatever the key held unreadable. `None` when that is not confirmed.
     pub(crate) async fn void(&self, space: &str, name: &EntryName) -> Option<L2Lease> {
         let (shard, session) = self.find(space)?;
-        let lease = L2Lease::of(shard, &session, space, name);
+        let lease = self.lease(shard, &session, space, name);
         let mut command = redis::cmd("SET");
         command.arg(&lease.redis_key).arg(&lease.nonce).arg("PX").arg(limits::L2_LEASE.as_millis() as u64);
         match lease.server.run::<()>(&session, &command).await {
@@ -192,6 +200,12 @@ impl L2 {
         let _ = lease.server.run::<i64>(&lease.session, &command).await;
     }
 
+    /// One to ask for, under a nonce of its own.
+    fn lease(&self, shard: &Shard, session: &Arc<Session>, space: &str, name: &EntryName) -> L2Lease {
+        let (server, session) = (Arc::clone(&shard.server), Arc::clone(session));
+        L2Lease { server, session, redis_key: name.l2_key(space), nonce: self.nonces.next() }
+    }
+
     fn find(&self, space: &str) -> Option<(&Shard, Arc<Session>)> {
         let (identity, _) = space.rsplit_once('/')?;
         self.servers.iter().find_map(|shard| {
@@ -201,11 +215,21 @@ impl L2 {
     }
 }
 
-impl L2Lease {
-    /// One to ask for, under a nonce of its own.
-    fn of(shard: &Shard, session: &Arc<Session>, space: &str, name: &EntryName) -> Self {
-        let nonce = format!("lease:{:032x}", rand::random::<u128>());
-        Self { server: Arc::clone(&shard.server), session: Arc::clone(session), redis_key: name.l2_key(space), nonce }
+/// Words that no node says twice.
+struct Nonces {
+    /// Of this run of this node: [`LEASE_PREFIX`] and 128 random bits.
+    begin: String,
+    given: AtomicU64,
+}
+
+impl Nonces {
+    fn new() -> Self {
+        Self { begin: format!("lease:{:032x}:", rand::random::<u128>()), given: AtomicU64::new(0) }
+    }
+
+    fn next(&self) -> String {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        [&self.begin, itoa::Buffer::new().format(number)].concat()
     }
 }
 

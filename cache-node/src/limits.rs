@@ -45,8 +45,9 @@ pub(crate) const HIT_HEAD: usize = 384;
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest control or multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.
 pub(crate) const JSON_BODY_MAX: u64 = 2 * 1024 * 1024;
-/// How many pipelines of look-ups may be under way to one L2 server.
-pub(crate) const L2_PIPELINES: usize = 2;
+/// How many pipelines of look-ups may be under way to one L2 server: what comes meanwhile shares the next, which costs as much as
+/// the look-ups themselves where few clients ask.
+pub(crate) const L2_PIPELINES: usize = 1;
 /// How many look-ups share a pipeline: all of one multi-get.
 pub(crate) const L2_LOOK_UPS_PER_PIPELINE: usize = 256;
 /// How many look-ups may wait for a pipeline: a healthy server takes them in a few; more go to the origin at once.
@@ -59,6 +60,9 @@ pub(crate) const ORIGIN_READS_PER_STATEMENT: usize = 256;
 pub(crate) const ORIGIN_READS_WAITING_MAX: usize = 8192;
 /// How long a read of the origin may take, the wait for a statement included: a wait for a connection and the longest statement.
 pub(crate) const ORIGIN_READ: Duration = Duration::from_millis(3500);
+/// How many writes may be under way that have a statement of their own; with more, what they share (a commit, a round trip) is
+/// worth more than what each waits for it.
+pub(crate) const ORIGIN_WRITES_ALONE: usize = 8;
 /// How many statements may be under way that write entries together: the fewer, the more writes share a commit; two, so that
 /// one is on its way while the other's is made durable.
 pub(crate) const ORIGIN_WRITE_STATEMENTS: usize = 2;

@@ -1,9 +1,10 @@
-//! Fenced writes that come at the same time share a statement and its commit (W3).
+//! Fenced writes: a few at a time have a statement each; more share statements and their commits (W3).
 //!
 //! Each is a registered write with its void confirmed (W1, W2), of a key of its own, and fenced by itself: what shares a
 //! statement could as well have committed one right after the other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use origin::{FencedWrite, Origin, OriginError, WriteAnswer, WriteError};
 use tokio::time::Instant;
@@ -16,6 +17,24 @@ use crate::shared_trips::{Bounds, RoundTrip, SharedTrips};
 pub(crate) struct OriginWrites {
     origin: Origin,
     trips: Arc<SharedTrips<Statement>>,
+    under_way: AtomicUsize,
+}
+
+/// A write under way. Ends when dropped.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> UnderWay<'a> {
+    /// Also answers how many others are.
+    fn begin(count: &'a AtomicUsize) -> (Self, usize) {
+        let others = count.fetch_add(1, Ordering::Relaxed);
+        (Self(count), others)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl OriginWrites {
@@ -25,12 +44,14 @@ impl OriginWrites {
             questions: limits::ORIGIN_WRITES_PER_STATEMENT,
             waiting: limits::ORIGIN_WRITES_WAITING_MAX,
         };
-        Self { trips: SharedTrips::new(Statement(origin.clone()), bounds, tasks), origin }
+        let trips = SharedTrips::new(Statement(origin.clone()), bounds, tasks);
+        Self { origin, trips, under_way: AtomicUsize::new(0) }
     }
 
     /// The fenced statement. Dropped at any point, it may be executed at any later time, once, or never (W6).
     pub(crate) async fn write(&self, write: FencedWrite) -> Result<WriteAnswer, WriteError> {
-        if !self.origin.may_put_together(&write) {
+        let (_under_way, others) = UnderWay::begin(&self.under_way);
+        if others < limits::ORIGIN_WRITES_ALONE || !self.origin.may_put_together(&write) {
             return self.origin.write_entry(&write).await;
         }
         let write = Arc::new(write);

@@ -1,6 +1,8 @@
 //! READ (protocol section 6): L1, then L2, then the origin; loads of one key are made once (`loads`).
 
+mod led;
 mod loads;
+mod outcome;
 #[cfg(test)]
 mod tests;
 
@@ -9,7 +11,6 @@ use std::sync::Arc;
 use origin::OriginError;
 use placement::Epoch;
 use placement::freshness::{Bypass, LoadStart, ReadStep, read_step};
-use tokio::sync::watch;
 
 use crate::clock::Moment;
 use crate::entry_name::{AskedName, EntryName};
@@ -21,6 +22,7 @@ use crate::origin_reads::AskedRead;
 use loads::Load;
 #[cfg(test)]
 pub(crate) use loads::{LoadByHand, begin_load_for_test};
+pub(crate) use outcome::Outcome;
 
 /// How a load ended, for the one who began it and all who joined.
 pub(crate) type LoadEnd = Result<Loaded, OriginError>;
@@ -75,24 +77,28 @@ impl Read {
     pub(crate) fn of_hit(held: &Held) -> Self {
         Self::of(held.content(), Source::L1)
     }
+
+    fn of_load(end: LoadEnd, collapsed: bool) -> Result<Self, ReadRefused> {
+        let Loaded { content, source, start } = end.map_err(ReadRefused::Origin)?;
+        Ok(Self { content, source, collapsed, noted: Some(start) })
+    }
 }
 
 /// What is left to do after G1.
 enum Step {
     Done(Read),
     Direct(Bypass),
-    /// A load is under way, or to be made: a load of one's own.
-    Wait {
-        end: watch::Receiver<Option<LoadEnd>>,
-        own: Option<Load>,
-    },
+    /// Another's load is under way.
+    Join(Arc<Outcome>),
+    /// To be made.
+    Lead(Load),
 }
 
 /// A read of several whose round trips are under way.
 enum Begun {
     Done(Read),
     Direct(Bypass, AskedRead),
-    Wait { end: watch::Receiver<Option<LoadEnd>>, collapsed: bool },
+    Wait { outcome: Arc<Outcome>, collapsed: bool },
 }
 
 impl Node {
@@ -140,8 +146,8 @@ impl Node {
             let read = match begun {
                 Begun::Done(read) => read,
                 Begun::Direct(bypass, asked) => Self::read_asked(bypass, asked).await?,
-                Begun::Wait { end, collapsed } => match Self::wait_for(end, collapsed).await {
-                    Some(read) => read?,
+                Begun::Wait { outcome, collapsed } => match outcome.wait().await {
+                    Some(end) => Read::of_load(end, collapsed)?,
                     None => self.read_under_guard(name).await?,
                 },
             };
@@ -163,10 +169,11 @@ impl Node {
             let begun = match step {
                 Step::Done(read) => Begun::Done(read),
                 Step::Direct(bypass) => Begun::Direct(bypass, asked.next().expect("each of these was asked for")),
-                Step::Wait { end, own } => {
-                    let collapsed = own.is_none();
-                    loads.extend(own);
-                    Begun::Wait { end, collapsed }
+                Step::Join(outcome) => Begun::Wait { outcome, collapsed: true },
+                Step::Lead(load) => {
+                    let outcome = load.outcome();
+                    loads.push(load);
+                    Begun::Wait { outcome, collapsed: false }
                 }
             };
             (sampled, begun)
@@ -179,28 +186,18 @@ impl Node {
     /// G1 to G6.
     pub(crate) async fn read_under_guard(self: &Arc<Self>, name: &EntryName) -> Result<Read, ReadRefused> {
         for _ in 0..limits::READ_RESTARTS {
-            match self.begin_read(name)? {
+            let (end, collapsed) = match self.begin_read(name)? {
                 Step::Done(read) => return Ok(read),
                 Step::Direct(bypass) => return self.read_direct(name, bypass).await,
-                Step::Wait { end, own } => {
-                    let collapsed = own.is_none();
-                    self.spawn_loads(own.into_iter().collect());
-                    if let Some(read) = Self::wait_for(end, collapsed).await {
-                        return read;
-                    }
-                }
+                Step::Join(outcome) => (outcome.wait().await, true),
+                Step::Lead(load) => (load.make().await, false),
+            };
+            // Dropped without an end (X3): again from G1.
+            if let Some(end) = end {
+                return Read::of_load(end, collapsed);
             }
         }
         self.read_direct(name, Bypass::Unsettled).await
-    }
-
-    /// The end of a load. `None`: it was dropped without one (X3), and whoever waits starts again at G1.
-    async fn wait_for(mut end: watch::Receiver<Option<LoadEnd>>, collapsed: bool) -> Option<Result<Read, ReadRefused>> {
-        let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
-        Some(match ended? {
-            Ok(Loaded { content, source, start }) => Ok(Read { content, source, collapsed, noted: Some(start) }),
-            Err(error) => Err(ReadRefused::Origin(error)),
-        })
     }
 
     /// G6: the committed entry, from the origin, past all caches. Any node may do it.
@@ -250,14 +247,13 @@ impl Node {
                 Ok(Step::Done(Read { noted, ..Read::of(entry.flatten(), Source::L1) }))
             }
             ReadStep::Join => match stripe.join_load(name) {
-                Some(end) => Ok(Step::Wait { end, own: None }),
+                Some(outcome) => Ok(Step::Join(outcome)),
                 None => Ok(Step::Direct(Bypass::Unsettled)),
             },
             ReadStep::Lead(start) => {
                 let l2_space = slot.hold.usable_l2_space().cloned();
-                let (end_tx, end) = stripe.begin_load(name, start);
-                let own = Load::new(self, name, start, l2_space, end_tx);
-                Ok(Step::Wait { end, own: Some(own) })
+                let outcome = stripe.begin_load(name, start);
+                Ok(Step::Lead(Load::new(self, name, start, l2_space, outcome)))
             }
         }
     }

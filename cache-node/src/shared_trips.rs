@@ -112,6 +112,8 @@ struct Turn<T: RoundTrip> {
 impl<T: RoundTrip> Turn<T> {
     /// One trip after the other as long as anybody waits.
     async fn travel(mut self) {
+        // Whoever is about to ask in the same turn of the scheduler comes along.
+        tokio::task::yield_now().await;
         while let Some(Trip { questions, askers }) = self.next_trip() {
             let answers = self.of.trip.make(questions).await;
             for (asker, answer) in askers.into_iter().zip(answers) {

@@ -122,3 +122,32 @@ async fn reads_of_many_users_at_the_same_moment_get_their_own_values() {
         l2_sessions(&cluster).await;
     }
 }
+
+#[tokio::test]
+async fn of_many_writes_at_the_same_moment_most_share_a_commit_and_each_is_kept() {
+    const WRITERS: usize = 40;
+    let mut cluster = cluster(1, 0, &[LONG_LEASE]).await;
+    let ada = cluster.user("ada");
+    let base = cluster.node(&owner(&ada).await).url();
+    let mut session = postgres(&mut cluster).session().await.expect("a session");
+    session.run("BEGIN; LOCK TABLE entries IN EXCLUSIVE MODE").await.expect("locked");
+    let user = User::new(&base, "ada");
+    let writers = tokio::spawn(async move {
+        let keys: Vec<_> = (0..WRITERS).map(|number| format!("k{number}")).collect();
+        join_all(keys.iter().map(|key| user.put(key, key.clone()))).await
+    });
+    eventually("all writers wait", HEALED, async || {
+        value_of(&base, "shardcache_node_requests_in_progress").await >= WRITERS as u64 || writers.is_finished()
+    })
+    .await;
+    session.run("ROLLBACK").await.expect("released");
+    let answers = writers.await.expect("the writers end");
+    assert_all(&answers, |answer| answer.status == 201);
+    for number in 0..WRITERS {
+        let key = format!("k{number}");
+        assert!(says(&ada.get(&key).await, &key), "{key}");
+    }
+    let commits = "SELECT count(DISTINCT xmin::text) FROM entries";
+    let commits: usize = postgres(&mut cluster).sql(commits).await.expect("rows").trim().parse().expect("a count");
+    assert!(commits < WRITERS / 2, "{commits} commits");
+}

@@ -66,23 +66,16 @@ pub(crate) fn writes(bench: &Bench, postgres: &Postgres) -> anyhow::Result<Secti
     cluster.database.sql("VACUUM ANALYZE plain_entries")?;
     let app = servers::app(bench, Core::Server, &cluster.database, &redis)?;
     let writers = Writers { bench, cluster: &cluster, app: &app };
-    for (commit, says) in [("on", "durable"), ("off", "not waiting for the disk")] {
-        cluster.database.sql(&format!("ALTER SYSTEM SET synchronous_commit = {commit}"))?;
-        cluster.database.sql("SELECT pg_reload_conf()")?;
-        for clients in CLIENTS {
-            let shape = Shape { connections: clients, ..shape.clone() };
-            let mut reports = [Vec::new(), Vec::new(), Vec::new()];
-            for _ in 0..bench.scale.rounds {
-                writers.round(&shape, &mut reports)?;
-            }
-            let medians = reports.map(|reports| Medians::of(1, &reports));
-            let names = ["PUT at the node", "the upsert, unfenced, by sqlx", "PUT at the axum app"];
-            let names = names.map(|name| format!("{name}, {says}"));
-            section.compare(clients, 256, &names.each_ref().map(String::as_str), &medians);
+    for clients in CLIENTS {
+        let shape = Shape { connections: clients, ..shape.clone() };
+        let mut reports = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..bench.scale.rounds {
+            writers.round(&shape, &mut reports)?;
         }
+        let medians = reports.map(|reports| Medians::of(1, &reports));
+        let names = ["PUT at the node", "the upsert, unfenced, by sqlx", "PUT at the axum app"];
+        section.compare(clients, 256, &names, &medians);
     }
-    cluster.database.sql("ALTER SYSTEM RESET synchronous_commit")?;
-    cluster.database.sql("SELECT pg_reload_conf()")?;
-    section.note("Postgres has the load's core alone, with its default of fsync on; everything else, the load too, is on the other: so every way of writing has the same Postgres. \"Not waiting for the disk\" is synchronous_commit = off, where what else a write costs shows most.");
+    section.note("Postgres has the load's core alone, with its default of fsync on; everything else, the load too, is on the other: so every way of writing has the same Postgres. All wait for the disk: a node does so whatever the server's synchronous_commit says.");
     Ok(section)
 }

@@ -16,6 +16,8 @@ use crate::write_path::WriteRefused;
 
 /// `Cache-Status` of an answer from L1.
 pub(super) const L1_HIT: &str = "shardcache-l1; hit";
+/// The same of an answer that a request has fetched from L2 for itself.
+const L2_HIT: &str = "shardcache-l1; fwd=miss, shardcache-l2; hit";
 
 /// An error answer.
 pub(super) fn problem<B: From<Bytes>>(code: ProblemCode, detail: impl Into<String>) -> Response<B> {
@@ -95,6 +97,7 @@ pub(super) fn cache_status(read: &Read) -> HeaderValue {
     let found = if read.content.is_some() { "hit" } else { "fwd=miss" };
     let text = match read.source {
         Source::L1 => return HeaderValue::from_static(L1_HIT),
+        Source::L2 if !read.collapsed => return HeaderValue::from_static(L2_HIT),
         Source::L2 => format!("shardcache-l1; fwd=miss{joined}, shardcache-l2; hit"),
         Source::Origin { l2_asked: false, .. } => {
             format!("shardcache-l1; fwd=miss; stored{joined}, shardcache-origin; {found}")
@@ -142,5 +145,6 @@ fn tag<B>(response: &mut Response<B>, version: Version) {
 
 /// Stored texts were checked on their way in; should a row hold another, it must not become a panic.
 fn stored_header(text: &str, otherwise: &'static str) -> HeaderValue {
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(otherwise))
+    let otherwise = HeaderValue::from_static(otherwise);
+    if otherwise == text { otherwise } else { HeaderValue::try_from(text).unwrap_or(otherwise) }
 }

@@ -1,15 +1,15 @@
 //! Before moka: one place for each of the last bits of a hash, with the entry asked for last of those that fall there.
 //!
-//! A look-up in moka reads some twenty cache lines, most of them for its policy; here it is one. Nothing is held that moka does
-//! not hold, and nobody waits for a place: whoever finds it taken goes to moka.
+//! A look-up in moka reads some twenty cache lines, most of them for its policy; here it is one. The references are weak: what
+//! moka drops, for its bound or its age, is gone here too. Nobody waits for a place: whoever finds it taken goes to moka.
 //!
-//! What is dropped or replaced must never be found again, so that whoever changes moka comes here afterwards, and what a look-up
+//! What a write drops or replaces must never be found again, so that it comes here after it has changed moka, and what a look-up
 //! brings from moka is taken in only if nobody came in between:
 //! 1. a reader notes the place's count of changes, and finds the entry in moka;
 //! 2. a write removes it from moka, then clears the place and counts a change;
 //! 3. the reader brings the entry, and finds another count.
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use super::Held;
 
@@ -28,7 +28,7 @@ struct Place {
     /// The upper half of the entry's hash.
     upper: u32,
     changes: u32,
-    held: Option<Arc<Held>>,
+    held: Weak<Held>,
 }
 
 /// What a look-up found.
@@ -57,10 +57,8 @@ impl Front {
             Err(TryLockError::Poisoned(place)) => place.into_inner(),
             Err(TryLockError::WouldBlock) => return Found::Taken,
         };
-        match &place.held {
-            Some(held) if place.upper == upper(hash) => Found::Entry(Arc::clone(held)),
-            _ => Found::Nothing(place.changes),
-        }
+        let held = if place.upper == upper(hash) { place.held.upgrade() } else { None };
+        held.map_or(Found::Nothing(place.changes), Found::Entry)
     }
 
     /// Takes in what was found in moka after the place had so many changes, if it still has.
@@ -68,19 +66,17 @@ impl Front {
         if let Ok(mut place) = self.place(hash).try_lock()
             && place.changes == changes
         {
-            (place.upper, place.held) = (upper(hash), Some(Arc::clone(held)));
+            (place.upper, place.held) = (upper(hash), Arc::downgrade(held));
         }
     }
 
-    /// After an entry of the hash was put into moka, dropped or replaced.
+    /// After an entry of the hash was put into moka, dropped or replaced by a write or a load.
     pub(super) fn changed(&self, hash: u64) {
-        let dropped = {
-            let mut place = self.place(hash).lock().unwrap_or_else(PoisonError::into_inner);
-            place.changes = place.changes.wrapping_add(1);
-            let same = place.upper == upper(hash);
-            if same { place.held.take() } else { None }
-        };
-        drop(dropped);
+        let mut place = self.place(hash).lock().unwrap_or_else(PoisonError::into_inner);
+        place.changes = place.changes.wrapping_add(1);
+        if place.upper == upper(hash) {
+            place.held = Weak::new();
+        }
     }
 
     /// After everything was dropped.
@@ -88,7 +84,7 @@ impl Front {
         for place in &self.places {
             let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
             place.changes = place.changes.wrapping_add(1);
-            place.held = None;
+            place.held = Weak::new();
         }
     }
 }

@@ -139,17 +139,16 @@ fn what_a_look_up_brings_after_the_entry_was_dropped_is_not_taken_in() {
 }
 
 #[test]
-fn nothing_stays_in_front_that_moka_has_dropped() {
-    let l1 = l1(20_000);
-    for key in 0..1000 {
-        let key = key.to_string();
-        l1.put(name(&key), Reign::new(1), content(1000), None);
-        l1.hit(&name(&key).asked(), Reign::new(1), Moment::now());
-    }
-    l1.entries.run_pending_tasks();
-    let in_front = (0..1000).filter(|key| is_in_front(&l1, &key.to_string()));
-    let in_moka = |key: &u64| l1.entries.contains_key(&name(&key.to_string()).hash_value());
-    assert!(in_front.map(|key| key as u64).all(|key| in_moka(&key)));
+fn the_front_keeps_nothing_that_moka_has_dropped() {
+    let front = Front::new(1 << 20);
+    let hash = name("a").hash_value();
+    let held =
+        Arc::new(Held::new(&name("a"), Reign::new(1), &content(1), Moment::now(), Moment::now()).expect("short"));
+    let Found::Nothing(changes) = front.find(hash) else { panic!("nobody brought it") };
+    front.bring(hash, &held, changes);
+    assert!(matches!(front.find(hash), Found::Entry(_)));
+    drop(held);
+    assert!(matches!(front.find(hash), Found::Nothing(_)));
 }
 
 #[test]

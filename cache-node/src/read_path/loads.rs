@@ -1,12 +1,13 @@
-//! Loads (G2 to G5): made in tasks of their own, those of one multi-get together.
+//! Loads (G2 to G5): each moved along by the request that began it (`led`); those of one multi-get together, in a task of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use placement::freshness::{LoadStart, may_redeem, may_store};
-use tokio::sync::watch;
 
+use super::led::Led;
+use super::outcome::Outcome;
 use super::{LoadEnd, Loaded, Source};
 use crate::entry_name::EntryName;
 #[cfg(test)]
@@ -23,7 +24,7 @@ pub(super) struct Load {
     start: LoadStart,
     /// Where L2 may have it, as G1 found it.
     l2_space: Option<Arc<str>>,
-    end: watch::Sender<Option<LoadEnd>>,
+    outcome: Arc<Outcome>,
 }
 
 /// A load that has to go to the origin.
@@ -60,7 +61,7 @@ async fn run(loads: Vec<Load>) {
     for (Missed { load, l2_asked, lease }, asked) in missed.into_iter().zip(node.origin_reads.read_all(names)) {
         match asked.row().await {
             Err(error) => {
-                let _ = load.end.send(Some(Err(error)));
+                load.outcome.tell(Some(Err(error)));
             }
             Ok(content) => {
                 let source = Source::Origin { l2_asked, l2_stored: lease.is_some() };
@@ -110,9 +111,19 @@ impl Load {
         name: &EntryName,
         start: LoadStart,
         l2_space: Option<Arc<str>>,
-        end: watch::Sender<Option<LoadEnd>>,
+        outcome: Arc<Outcome>,
     ) -> Self {
-        Self { node: Arc::clone(node), name: name.clone(), start, l2_space, end }
+        Self { node: Arc::clone(node), name: name.clone(), start, l2_space, outcome }
+    }
+
+    pub(super) fn outcome(&self) -> Arc<Outcome> {
+        Arc::clone(&self.outcome)
+    }
+
+    /// Makes this load; `None`: it was dropped without an end (X3). Dropping the future leaves the load to a task.
+    pub(super) async fn make(self) -> Option<LoadEnd> {
+        let (outcome, tasks) = (self.outcome(), self.node.work.clone());
+        Led::new(run(vec![self]), &tasks).until_told(&outcome).await
     }
 
     /// G4's check and G5 in one critical section; hands the lease back if it may be redeemed.
@@ -131,14 +142,15 @@ impl Load {
         }
         drop(slot);
         drop(stripe);
-        let _ = self.end.send(Some(Ok(loaded)));
+        self.outcome.tell(Some(Ok(loaded)));
         lease
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.node.keys.lock(&self.name).end_load(&self.name, &self.end);
+        self.node.keys.lock(&self.name).end_load(&self.name, &self.outcome);
+        self.outcome.tell(None);
     }
 }
 
@@ -151,8 +163,8 @@ pub(crate) fn begin_load_for_test(node: &Arc<Node>, name: &EntryName) -> LoadByH
     let mut stripe = node.keys.lock(name);
     let slot = node.slots.lock(name.slot);
     let start = node.view(name, &stripe, &slot).now;
-    let (end, _) = stripe.begin_load(name, start);
-    LoadByHand(Load::new(node, name, start, None, end))
+    let outcome = stripe.begin_load(name, start);
+    LoadByHand(Load::new(node, name, start, None, outcome))
 }
 
 #[cfg(test)]

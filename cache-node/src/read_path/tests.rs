@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use placement::freshness::Bypass;
 
-use super::{ReadRefused, Source};
+use super::{ReadRefused, Source, begin_load_for_test};
 use crate::entry_name::EntryName;
 use crate::interleavings::{fixture, name, put};
 use crate::node::Node;
@@ -90,4 +90,36 @@ async fn a_multi_get_of_a_slot_that_is_another_nodes_is_refused_as_a_whole() {
     drop(slot);
     let refused = node.read_all(&names(3)).await.map(|reads| reads.len());
     assert!(matches!(refused, Err(ReadRefused::NotOwner(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_outlives_the_request_that_began_it_and_those_who_joined_have_its_answer() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let before = node.metrics.origin_reads.get();
+    let joined = {
+        let asked = name("cold");
+        let mut leading = std::pin::pin!(node.read(&asked));
+        assert!(futures_util::poll!(leading.as_mut()).is_pending());
+        let (node, asked) = (Arc::clone(node), name("cold"));
+        let mut joined = Box::pin(async move { node.read(&asked).await });
+        // Nobody but the one who leads can have ended it by now, and it has not been polled.
+        assert!(futures_util::poll!(joined.as_mut()).is_pending());
+        joined
+    };
+    let read = joined.await.expect("read");
+    assert!(read.collapsed && read.content.is_none());
+    assert_eq!(node.metrics.origin_reads.get() - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_is_dropped_without_an_end_has_those_who_joined_begin_again() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let load = begin_load_for_test(node, &name("cold"));
+    let (reader, asked) = (Arc::clone(node), name("cold"));
+    let mut joined = Box::pin(async move { reader.read(&asked).await });
+    assert!(futures_util::poll!(joined.as_mut()).is_pending());
+    drop(load);
+    assert!(!joined.await.expect("read").collapsed);
 }
