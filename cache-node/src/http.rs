@@ -25,7 +25,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
-use service::listen::{Handler, PlainGet};
+use service::listen::{AnswerSoon, Handler, PlainGet};
 use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -108,6 +108,10 @@ impl Handler for App {
 
     fn answer_at_once(&self, get: &PlainGet<'_>, answer: &mut Vec<u8>) -> bool {
         hit::answer(&self.node, get, answer).is_some()
+    }
+
+    fn answer_soon(&self, get: &PlainGet<'_>) -> Option<AnswerSoon> {
+        hit::begin(&self.node, get)
     }
 
     async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<Body> {

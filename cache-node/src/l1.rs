@@ -16,7 +16,7 @@ use origin::StoredEntry;
 use placement::Slot;
 use placement::slot_hold::Reign;
 
-pub(crate) use held::Held;
+pub(crate) use held::{Held, is_header};
 
 use front::{Found, Front};
 

@@ -11,6 +11,7 @@ mod paced;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -36,17 +37,25 @@ const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// The longest pause between two tries to accept.
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// An answer on its way: the whole of it, head and body. Dropped when its client goes away.
+pub type AnswerSoon = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
+
 /// What answers the requests of a listener. A function of request and peer is one.
 pub trait Handler: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
 
-    /// Whether [`Handler::answer_at_once`] is worth asking.
+    /// Whether [`Handler::answer_at_once`] and [`Handler::answer_soon`] are worth asking.
     const ANSWERS_AT_ONCE: bool = false;
 
-    /// Appends the whole answer to a request, head and body, if it is at hand; else it is left to [`Handler::respond`].
+    /// Appends the whole answer to a request, head and body, if it is at hand; else it is left to [`Handler::answer_soon`].
     fn answer_at_once(&self, _get: &PlainGet<'_>, _answer: &mut Vec<u8>) -> bool {
         false
+    }
+
+    /// Begins to answer a request; `None`: it is left to [`Handler::respond`].
+    fn answer_soon(&self, _get: &PlainGet<'_>) -> Option<AnswerSoon> {
+        None
     }
 
     /// Answers one request of the client at `peer`. A panic closes the connection only.

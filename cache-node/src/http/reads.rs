@@ -34,7 +34,12 @@ pub(crate) async fn detached<B: From<Bytes>>(node: &Node, name: &EntryName, head
     answer_to(node, headers, read)
 }
 
-fn answer_to<B: From<Bytes>>(node: &Node, headers: &HeaderMap, read: Result<Read, ReadRefused>) -> Response<B> {
+/// What a read came to, as an answer.
+pub(super) fn answer_to<B: From<Bytes>>(
+    node: &Node,
+    headers: &HeaderMap,
+    read: Result<Read, ReadRefused>,
+) -> Response<B> {
     let read = match read {
         Ok(read) => read,
         Err(refused) => return answer::read_refused(refused),

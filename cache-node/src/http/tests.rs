@@ -84,6 +84,45 @@ async fn both_ways_to_an_entry_in_l1_give_the_same_answer() {
     }
 }
 
+#[tokio::test]
+async fn both_ways_to_an_entry_that_is_not_in_l1_give_the_same_answer() {
+    let mut server = server().await;
+    let long_way = [(LONG_WAY.0.as_str().to_owned(), LONG_WAY.1)];
+    let long_way = [(long_way[0].0.as_str(), long_way[0].1)];
+    let k = put("k", "value").name;
+    for path in ["/v1/entries/k", "/v1/entries/none"] {
+        let mut answers = Vec::new();
+        for headers in [&[][..], &long_way] {
+            server.fixture.node.l1.clear();
+            answers.push(server.get(path, headers).await);
+        }
+        assert_eq!(answers[0], answers[1], "{path}");
+        assert!(answers[0].0.iter().any(|line| line.contains("shardcache-l1; fwd=miss")), "{answers:?}");
+    }
+    // A slot of another's.
+    server.fixture.node.slots.lock(k.slot).hold = Default::default();
+    server.fixture.node.slots.lock(k.slot).publish();
+    let answers = [server.get("/v1/entries/k", &[]).await, server.get("/v1/entries/k", &long_way).await];
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0].0.iter().any(|line| line.starts_with("HTTP/1.1 421")), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_row_whose_texts_can_stand_in_no_head_is_answered_all_the_same() {
+    let mut server = server().await;
+    let mut odd = put("odd", "value");
+    if let origin::WriteKind::Put { content_type, .. } = &mut odd.kind {
+        *content_type = "a\r\nb: c".to_owned();
+    }
+    server.fixture.node.write(odd).await.expect("write");
+    for _ in 0..2 {
+        server.fixture.node.l1.clear();
+        let (head, body) = server.get("/v1/entries/odd", &[]).await;
+        assert!(head.contains(&format!("content-type: {DEFAULT_TYPE}")), "{head:?}");
+        assert_eq!(body, "value");
+    }
+}
+
 const DEFAULT_TYPE: &str = wire::headers::DEFAULT_CONTENT_TYPE;
 
 #[tokio::test]

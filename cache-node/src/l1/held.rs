@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use http::HeaderValue;
 use origin::StoredEntry;
 use placement::slot_hold::Reign;
 use placement::{EntryKey, Slot, UserId};
@@ -68,7 +67,6 @@ impl Held {
             Some((entry, etag)) => {
                 let cache_control = entry.cache_control.as_deref();
                 let content_type = Some(entry.content_type.as_str()).filter(|text| *text != DEFAULT_CONTENT_TYPE);
-                let is_header = |text: &str| HeaderValue::from_str(text).is_ok();
                 let texts = Texts {
                     version: entry.version,
                     etag: NonZeroU8::try_from(u8::try_from(etag.len()).ok()?).ok()?,
@@ -192,6 +190,11 @@ impl Held {
         });
         start..self.bytes.len()
     }
+}
+
+/// Whether a text can be the value of a header.
+pub(crate) fn is_header(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
 fn range_after(start: usize, length: u16) -> Option<Range<usize>> {

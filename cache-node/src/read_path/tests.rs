@@ -92,7 +92,7 @@ async fn a_multi_get_of_a_slot_that_is_another_nodes_is_refused_as_a_whole() {
     assert!(matches!(refused, Err(ReadRefused::NotOwner(_))), "{refused:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_load_outlives_the_request_that_began_it_and_those_who_joined_have_its_answer() {
     let fixture = fixture().await;
     let node = &fixture.node;
@@ -103,7 +103,6 @@ async fn a_load_outlives_the_request_that_began_it_and_those_who_joined_have_its
         assert!(futures_util::poll!(leading.as_mut()).is_pending());
         let (node, asked) = (Arc::clone(node), name("cold"));
         let mut joined = Box::pin(async move { node.read(&asked).await });
-        // Nobody but the one who leads can have ended it by now, and it has not been polled.
         assert!(futures_util::poll!(joined.as_mut()).is_pending());
         joined
     };
@@ -112,7 +111,7 @@ async fn a_load_outlives_the_request_that_began_it_and_those_who_joined_have_its
     assert_eq!(node.metrics.origin_reads.get() - before, 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_load_that_is_dropped_without_an_end_has_those_who_joined_begin_again() {
     let fixture = fixture().await;
     let node = &fixture.node;

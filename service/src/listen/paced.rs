@@ -10,10 +10,10 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::Handler;
 use super::connection::HEAD_MAX_BYTES;
-use super::lane::{self, Next};
+use super::lane::{self, Next, PlainGet};
 use super::pace::Pace;
+use super::{AnswerSoon, Handler};
 
 /// Up to here an answer's head and body are copied together and written by the cheaper of the two system calls.
 const JOINED_WRITE_MAX: usize = 1024;
@@ -84,6 +84,8 @@ pub(super) struct PacedStream<H> {
     input: Vec<u8>,
     /// Bytes of the message that hyper is reading which it has not got yet.
     message_left: u64,
+    /// The request whose answer is on its way past hyper; nothing behind it is looked at before it has that.
+    soon: Option<(AnswerSoon, InProgress)>,
     /// Answers of the lane, and how much of them was written.
     output: Vec<u8>,
     written: usize,
@@ -99,6 +101,7 @@ impl<H: Handler> PacedStream<H> {
             handler,
             lane_is_open: H::ANSWERS_AT_ONCE,
             input: Vec::new(),
+            soon: None,
             message_left: if H::ANSWERS_AT_ONCE { 0 } else { u64::MAX },
             output: Vec::new(),
             written: 0,
@@ -163,13 +166,22 @@ impl<H: Handler> PacedStream<H> {
     /// Between two messages of hyper's: answers what can be, and finds the message that hyper gets next.
     fn poll_lane(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
+            ready!(self.poll_soon(cx))?;
             let (mut answered, may_answer) = (0, self.hyper_is_flushed);
+            let mut soon = None;
             let next = loop {
-                if self.output.len() >= OUTPUT_BYTES {
+                if self.output.len() >= OUTPUT_BYTES || soon.is_some() {
                     break None;
                 }
                 let (handler, output) = (&self.handler, &mut self.output);
-                match lane::next(&self.input[answered..], |get| may_answer && handler.answer_at_once(get, output)) {
+                let mut answer = |get: &PlainGet<'_>| {
+                    if handler.answer_at_once(get, output) {
+                        return true;
+                    }
+                    soon = handler.answer_soon(get);
+                    soon.is_some()
+                };
+                match lane::next(&self.input[answered..], |get| may_answer && answer(get)) {
                     Next::Answered(length) => answered += length,
                     next => break Some(next),
                 }
@@ -178,6 +190,7 @@ impl<H: Handler> PacedStream<H> {
                 self.input.drain(..answered);
                 self.pace.request_ended();
             }
+            self.soon = soon.map(|answer| (answer, InProgress::begin(&self.pace)));
             // In order: what was answered goes before hyper sees the next.
             ready!(self.poll_answers(cx))?;
             match next {
@@ -204,7 +217,25 @@ impl<H: Handler> PacedStream<H> {
         }
     }
 
-    /// Within a request hyper reads ahead to see whether the client is still there.
+    /// Ready when no answer is on its way any more, which is then among those to be written.
+    fn poll_soon(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some((answer, _)) = &mut self.soon else { return Poll::Ready(Ok(())) };
+        if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+            self.soon = None;
+            if self.output.is_empty() {
+                self.output = answer;
+            } else {
+                self.output.extend_from_slice(&answer);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        // As hyper does: a client that has gone needs no answer, nor one to what it has sent meanwhile.
+        ready!(self.poll_ahead(cx))?;
+        self.soon = None;
+        Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()))
+    }
+
+    /// Reads ahead within a request, to see whether the client is still there; ready when it is not.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.input.len() < INPUT_BYTES {
             if ready!(self.poll_input(cx))? == 0 {
@@ -219,7 +250,7 @@ impl<H: Handler> AsyncRead for PacedStream<H> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.lane_is_open && this.message_left == 0 {
-            if this.pace.is_in_request() {
+            if this.soon.is_none() && this.pace.is_in_request() {
                 return this.poll_ahead(cx);
             }
             ready!(this.poll_lane(cx))?;
@@ -286,6 +317,8 @@ impl<H: Handler> AsyncWrite for PacedStream<H> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A stop lets the request in progress have its answer.
+        ready!(self.poll_soon(cx))?;
         ready!(self.poll_answers(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }

@@ -39,6 +39,8 @@ struct Gate {
     arrived: Semaphore,
     /// One permit for each that may be answered.
     go_on: Semaphore,
+    /// One permit for each answer on its way that was given or given up.
+    over: Semaphore,
 }
 
 impl Server {
@@ -46,7 +48,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
         let stop = CancellationToken::new();
-        let gate = Arc::new(Gate { arrived: Semaphore::new(0), go_on: Semaphore::new(0) });
+        let gate = Arc::new(Gate { arrived: Semaphore::new(0), go_on: Semaphore::new(0), over: Semaphore::new(0) });
         let held = Arc::clone(&gate);
         let serving = tokio::spawn(serve(listener, Answering(held), options, stop.clone()));
         Self { address, stop, serving, gate }
@@ -79,8 +81,29 @@ impl Handler for Answering {
         true
     }
 
+    /// `/soon/…` is echoed like that, once the gate lets it.
+    fn answer_soon(&self, get: &PlainGet<'_>) -> Option<AnswerSoon> {
+        let echo = get.target.strip_prefix("/soon/")?.to_owned();
+        let gate = Arc::clone(&self.0);
+        Some(Box::pin(async move {
+            let _over = Over(Arc::clone(&gate));
+            gate.arrived.add_permits(1);
+            gate.go_on.acquire().await.expect("open").forget();
+            echoed("lane", &echo).into_bytes()
+        }))
+    }
+
     async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AnyBody> {
         answer(request, &self.0).await
+    }
+}
+
+/// Tells when an answer on its way is over.
+struct Over(Arc<Gate>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.over.add_permits(1);
     }
 }
 

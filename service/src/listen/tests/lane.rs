@@ -159,3 +159,48 @@ async fn a_client_that_hangs_up_while_its_request_waits_frees_its_place() {
     send(&mut next, &get("/at-once/b")).await;
     assert_eq!(next_answer(&mut next).await.2, "b");
 }
+
+#[tokio::test]
+async fn nothing_overtakes_an_answer_that_is_on_its_way() {
+    let server = Server::start(patient()).await;
+    let mut client = server.connect().await;
+    send(&mut client, &(get("/at-once/a") + &get("/soon/b") + &get("/at-once/c"))).await;
+    assert_eq!(next_answer(&mut client).await.2, "a");
+    server.request_has_come().await;
+    send(&mut client, &(put("1") + &get("/soon/d") + &get("/"))).await;
+    let early = timeout(Duration::from_millis(100), client.peek(&mut [0])).await;
+    assert!(early.is_err(), "the second is not answered");
+    server.gate.go_on.add_permits(2);
+    for (by_lane, body) in [(true, "b"), (true, "c"), (false, "1 bytes: ok"), (true, "d"), (false, "ok")] {
+        assert_eq!(next_answer(&mut client).await, ("200".to_owned(), by_lane, body.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_on_its_way_is_given_up_when_its_client_goes_away_and_what_it_sent_behind_is_not_answered() {
+    let server = Server::start(patient()).await;
+    let mut client = server.connect().await;
+    send(&mut client, &(get("/soon/a") + &get("/wait"))).await;
+    server.request_has_come().await;
+    drop(client);
+    timeout(SOON, server.gate.over.acquire()).await.expect("given up in time").expect("open").forget();
+    server.stop.cancel();
+    let gate = Arc::clone(&server.gate);
+    server.has_stopped().await;
+    assert_eq!(gate.arrived.available_permits(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_on_its_way_that_takes_long_is_no_slow_peer() {
+    let short = Duration::from_millis(50);
+    let pace = PaceLimits { head: short, idle: short, stuck_reader: short };
+    let server = Server::start(ServeOptions { pace, ..patient() }).await;
+    let mut client = server.connect().await;
+    send(&mut client, &get("/soon/a")).await;
+    server.request_has_come().await;
+    let early = timeout(Duration::from_millis(300), client.readable()).await;
+    assert!(early.is_err(), "neither answered nor closed");
+    server.gate.go_on.add_permits(1);
+    assert_eq!(next_answer(&mut client).await.2, "a");
+    assert_eq!(to_the_end(&mut client).await, "", "idle from there on");
+}
