@@ -8,7 +8,7 @@ mod entries;
 pub(crate) mod fuzzing;
 mod handoffs;
 mod health;
-mod hit;
+pub(crate) mod hit;
 mod lines;
 mod listing;
 pub(crate) mod reads;

@@ -1,8 +1,9 @@
-//! A plain `GET` of an entry that L1 holds: answered at once, from the request's bytes into the answer's.
+//! A plain read of an entry that L1 holds: answered at once, from the request's bytes into the answer's, be it HTTP or a line.
 //!
-//! Whatever is out of the ordinary, absence and errors included, goes the way of `entries`, which gives the same answer.
+//! Whatever is out of the ordinary, absence and errors included, goes the way of `reads`, which gives the same answer.
 
-use http::{StatusCode, header};
+use bytes::BytesMut;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use httparse::Header;
 use service::listen::PlainGet;
 use service::request_metrics::Route;
@@ -11,6 +12,7 @@ use wire::entries::ENTRIES_PREFIX;
 use wire::headers::{
     CACHE_STATUS, DEFAULT_CACHE_CONTROL, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
 };
+use wire::line::{EntryAnswer, SharedHeaders, write_entry};
 
 use super::answer::L1_HIT;
 use crate::clock::Moment;
@@ -32,9 +34,44 @@ pub(super) fn answer(node: &Node, get: &PlainGet<'_>, answer: &mut Vec<u8>) -> O
     let name = AskedName::plain(asked.user, encoded_key)?;
     let (held, began) = node.read_at_once(&name)?;
     append(&held, node, asked.request_id, answer);
-    node.metrics.reads.inc(&TierLabels { tier: Tier::l1 });
-    node.metrics.requests.observe(Route::get, StatusCode::OK, Moment::now().since(began));
+    count(node, Route::get, began);
     Some(())
+}
+
+/// A question of a line, without conditions.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainQuestion<'a> {
+    pub(crate) id: u64,
+    pub(crate) name: AskedName<'a>,
+    /// What the line calls the entry.
+    pub(crate) about: u64,
+    pub(crate) head_only: bool,
+}
+
+/// Appends the answer's frame; `None`: there is no answer at once, and nothing was appended.
+pub(crate) fn answer_on_line(node: &Node, question: &PlainQuestion<'_>, out: &mut BytesMut) -> Option<()> {
+    let PlainQuestion { id, name, about, head_only } = question;
+    let (held, began) = node.read_at_once(name)?;
+    let seen = node.status.seen();
+    let entry = EntryAnswer {
+        content_type: held.content_type(),
+        cache_control: cache_control(&held),
+        etag: held.etag(),
+        others: seen.hit_headers.get_or_init(|| headers(node, seen.epoch.0)),
+        value: held.value_bytes(),
+    };
+    write_entry(out, *id, *about, &entry, *head_only).ok()?;
+    count(node, if *head_only { Route::head } else { Route::get }, began);
+    Some(())
+}
+
+fn count(node: &Node, route: Route, began: Moment) {
+    node.metrics.reads.inc(&TierLabels { tier: Tier::l1 });
+    node.metrics.requests.observe(route, StatusCode::OK, Moment::now().since(began));
+}
+
+fn cache_control(held: &Held) -> &[u8] {
+    held.cache_control().unwrap_or(DEFAULT_CACHE_CONTROL.as_bytes())
 }
 
 /// What such a request says, found in one pass over its headers.
@@ -79,7 +116,7 @@ fn append(held: &Held, node: &Node, request_id: Option<&[u8]>, answer: &mut Vec<
     text(b"HTTP/1.1 200 OK\r\ncontent-type: ");
     text(held.content_type());
     text(b"\r\ncache-control: ");
-    text(held.cache_control().unwrap_or(DEFAULT_CACHE_CONTROL.as_bytes()));
+    text(cache_control(held));
     text(b"\r\netag: ");
     text(held.etag());
     let seen = node.status.seen();
@@ -99,4 +136,14 @@ fn lines(node: &Node, epoch: u64) -> Box<[u8]> {
     lines.extend_from_slice(node.name_header.as_bytes());
     lines.extend_from_slice(format!("\r\n{X_REQUEST_ID}: ").as_bytes());
     lines.into_boxed_slice()
+}
+
+/// What all answers on lines have beside the entry's own headers.
+fn headers(node: &Node, epoch: u64) -> SharedHeaders {
+    let headers = HeaderMap::from_iter([
+        (CACHE_STATUS, HeaderValue::from_static(L1_HIT)),
+        (X_CACHE_NODE, node.name_header.clone()),
+        (X_RING_EPOCH, HeaderValue::from(epoch)),
+    ]);
+    SharedHeaders::of(&headers).expect("a node's name is far shorter than a frame's headers may be")
 }
