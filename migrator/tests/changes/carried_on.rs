@@ -66,7 +66,11 @@ async fn that_a_migrator_died_with_writes_waiting_is_noticed_before_they_are_ref
     assert!(active().await.attended);
     migrator.abort();
     assert!(migrator.await.is_err_and(|end| end.is_cancelled()));
-    let noticed = async { while active().await.attended { tokio::time::sleep(Duration::from_millis(20)).await } };
+    let noticed = async {
+        while active().await.attended {
+            tokio::time::sleep(Duration::from_millis(20)).await
+        }
+    };
     tokio::time::timeout(NOTICED, noticed).await.expect("noticed in time");
 }
 
