@@ -19,7 +19,6 @@ use placement::{EntryKey, UserId};
 use service::body::{BodyError, read_limited, refuse};
 use service::listen::Handler;
 use service::request_metrics::Route;
-use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX, decode_key};
@@ -66,12 +65,10 @@ impl App {
     }
 
     /// What is done before anything is waited for: of a read by line nothing of the request is kept as it came.
-    fn begin(&self, request: Request<Incoming>, client: Client, request_id: &HeaderValue) -> Begun<'_> {
+    fn begin(&self, request: Request<Incoming>, client: Client, request_id: &HeaderValue) -> Answering<'_> {
         let path = request.uri().path();
         if !path.starts_with(ENTRIES_PREFIX) && path != ENTRIES_LIST && path != ENTRIES_MGET {
-            return Begun::Other(Box::pin(
-                async move { self.without_body(request, client).await.map(AnswerBody::Page) },
-            ));
+            return Box::pin(async move { self.without_body(request, client).await.map(AnswerBody::Page) });
         }
         let began = Instant::now();
         let route = Route::of(request.method(), path);
@@ -79,23 +76,25 @@ impl App {
             Err(_) => Err(Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
             Ok(permit) => self.check_head(&request, route, client).map(|(user, key)| (permit, user, key)),
         };
+        let request_id = request_id.clone();
         match checked {
             Err(problem) => {
                 let response = self.conclude(refused(request, problem), route, began);
-                Begun::Other(Box::pin(std::future::ready(response)))
+                Box::pin(std::future::ready(response))
             }
             Ok((permit, user, Some(key))) if matches!(route, Route::get | Route::head) => {
-                let read = Forwarded::read(Head::of(&request), user, key, request_id.clone());
-                Begun::Read(read, route, began, permit)
-            }
-            Ok((permit, user, _)) => {
-                let request_id = request_id.clone();
-                Begun::Other(Box::pin(async move {
+                let read = Forwarded::read(Head::of(&request), user, key, request_id);
+                Box::pin(async move {
                     let _permit = permit;
-                    let response = self.with_body(request, route, user, request_id).await;
+                    let response = self.gateway.forward(&read, began).await;
                     self.conclude(response, route, began)
-                }))
+                })
             }
+            Ok((permit, user, _)) => Box::pin(async move {
+                let _permit = permit;
+                let response = self.with_body(request, route, user, request_id).await;
+                self.conclude(response, route, began)
+            }),
         }
     }
 
@@ -162,36 +161,24 @@ impl App {
 impl Handler for App {
     type Body = AnswerBody;
 
-    /// Boxed: the server moves the future about for each request, all of its size. What is not on the way of a read by line is
-    /// boxed once more, here and in `forward`, so that it is small.
     fn respond(
         &self,
         request: Request<Incoming>,
         peer: SocketAddr,
     ) -> impl Future<Output = Response<AnswerBody>> + Send {
         let request_id = service::request_id::of(request.headers());
-        let begun = self.begin(request, Client(peer.ip()), &request_id);
-        Box::pin(async move {
-            let mut response = match begun {
-                Begun::Read(read, route, began, _permit) => {
-                    let response = self.gateway.forward(&read, began).await;
-                    self.conclude(response, route, began)
-                }
-                Begun::Other(answer) => answer.await,
-            };
+        let answering = self.begin(request, Client(peer.ip()), &request_id);
+        async move {
+            let mut response = answering.await;
             response.headers_mut().insert(X_REQUEST_ID, request_id);
             response
-        })
+        }
     }
 }
 
-/// A request of which everything is checked that its head says.
-enum Begun<'a> {
-    /// A read of one entry.
-    Read(Forwarded, Route, Instant, SemaphorePermit<'a>),
-    /// Anything else.
-    Other(Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send + 'a>>),
-}
+/// What is left to do of a request. Boxed: the server moves its future about for each request, all of its size. What is not on
+/// the way of a read by line is boxed once more in `forward`, so that this is small.
+type Answering<'a> = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send + 'a>>;
 
 /// The address of the client; the router's requests have it as an extension.
 #[derive(Clone, Copy)]
