@@ -55,15 +55,24 @@ impl<'a> AskedName<'a> {
     /// The name of a user header and an encoded key that stand for themselves. `None`: one of them is not valid, or the key has
     /// to be decoded; whoever wants to know goes the way of [`EntryName`].
     pub(crate) fn plain(user: &'a [u8], encoded_key: &'a str) -> Option<Self> {
-        let user = UserId::check(user).ok()?;
         // What RFC 3986 lets stand in a path: neither escapes, nor the beginning of a query, nor what hyper would refuse.
         let is_plain =
             encoded_key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte));
-        if !is_plain || EntryKey::check(encoded_key).is_err() {
-            return None;
-        }
-        let (slot, hash) = (Slot::of_user_text(user), hash_of(user, encoded_key));
-        Some(Self { user, key: encoded_key, slot, hash })
+        if is_plain { Self::of(user, encoded_key) } else { None }
+    }
+
+    /// The name of a user and a decoded key; `None`: one of them is not valid.
+    pub(crate) fn of(user: &'a [u8], key: &'a str) -> Option<Self> {
+        let user = UserId::check(user).ok()?;
+        EntryKey::check(key).ok()?;
+        Some(Self { user, key, slot: Slot::of_user_text(user), hash: hash_of(user, key) })
+    }
+
+    /// The same name, to be kept.
+    pub(crate) fn to_entry_name(self) -> EntryName {
+        let user = UserId::parse(self.user.as_bytes()).expect("it was checked");
+        let key = EntryKey::parse(self.key).expect("it was checked");
+        EntryName { user, key, slot: self.slot, hash: self.hash }
     }
 }
 

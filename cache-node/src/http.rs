@@ -4,11 +4,12 @@ mod answer;
 mod conditions;
 mod control;
 mod entries;
+mod fetch;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod handoffs;
 mod health;
-mod hit;
+pub(crate) mod hit;
 mod lines;
 mod listing;
 pub(crate) mod reads;
@@ -111,7 +112,7 @@ impl Handler for App {
     }
 
     fn answer_soon(&self, get: &PlainGet<'_>) -> Option<AnswerSoon> {
-        hit::begin(&self.node, get)
+        fetch::begin(&self.node, get)
     }
 
     async fn respond(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<Body> {

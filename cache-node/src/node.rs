@@ -13,6 +13,7 @@ use placement::slot_hold::Applied;
 use placement::{Epoch, Incarnation, Slot};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
+use wire::line::SharedHeaders;
 
 use crate::audit::Auditor;
 use crate::clock::Moment;
@@ -77,6 +78,8 @@ pub(crate) struct SeenEpoch {
     pub(crate) epoch: Epoch,
     /// The lines that all answers from L1 under this epoch have, put together for the first.
     pub(crate) hit_lines: OnceLock<Box<[u8]>>,
+    /// The same for answers on lines.
+    pub(crate) hit_headers: OnceLock<SharedHeaders>,
 }
 
 impl Status {
@@ -100,7 +103,7 @@ impl Status {
 
     pub(crate) fn set_epoch(&self, epoch: Epoch) {
         if self.epoch() < epoch {
-            let newer = Arc::new(SeenEpoch { epoch, hit_lines: OnceLock::new() });
+            let newer = Arc::new(SeenEpoch { epoch, ..SeenEpoch::default() });
             self.epoch.rcu(|seen| Arc::clone(if seen.epoch < epoch { &newer } else { seen }));
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use placement::{EntryKey, Slot, UserId};
 use tokio::time::{Instant, sleep_until};
@@ -21,7 +21,7 @@ use crate::retry::{Kind, Met, Next, Tried, next};
 use crate::upstream::{Question, SendFailed, Upstream, UpstreamBody};
 
 /// What goes on to a node: nothing else of the client's headers is believed or passed on.
-const REQUEST_HEADERS: [HeaderName; 7] = [
+static REQUEST_HEADERS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::CACHE_CONTROL,
     header::IF_MATCH,
@@ -32,7 +32,7 @@ const REQUEST_HEADERS: [HeaderName; 7] = [
 ];
 
 /// What comes back from a node.
-const RESPONSE_HEADERS: [HeaderName; 9] = [
+static RESPONSE_HEADERS: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
     header::CACHE_CONTROL,
@@ -50,10 +50,31 @@ const HEADERS_ROOM: usize = 8;
 /// What no client sees: a node that does not take our token, or does not read for others.
 const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
 
+/// What of a request's head goes on to a node. Copied: the connection reads the next request into the same memory as long as
+/// nobody holds a piece of it, else it needs new memory for each.
+pub(crate) struct Head {
+    method: Method,
+    /// Path and query, also where the client named a host in the target.
+    target: Box<str>,
+    headers: HeaderMap,
+}
+
+impl Head {
+    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+        let mut headers = HeaderMap::new();
+        for (name, value) in request.headers() {
+            let Some(known) = REQUEST_HEADERS.iter().find(|known| *known == name) else { continue };
+            let copy = HeaderValue::from_bytes(value.as_bytes()).expect("it is a header value");
+            headers.append(known, copy);
+        }
+        let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).into();
+        Self { method: request.method().clone(), target, headers }
+    }
+}
+
 /// A request whose parts are checked and whose body is here, so that it can be sent more than once.
 pub(crate) struct Forwarded {
-    /// As the client sent it.
-    pub(crate) head: Parts,
+    pub(crate) head: Head,
     pub(crate) user: UserId,
     /// The key where it is a read of one entry: such a read may go by a line.
     pub(crate) read_of: Option<EntryKey>,
@@ -64,8 +85,7 @@ pub(crate) struct Forwarded {
 
 impl Forwarded {
     /// A read of one entry, which has no body.
-    pub(crate) fn read<B>(request: Request<B>, user: UserId, key: EntryKey, request_id: HeaderValue) -> Self {
-        let head = request.into_parts().0;
+    pub(crate) fn read(head: Head, user: UserId, key: EntryKey, request_id: HeaderValue) -> Self {
         Self { head, user, read_of: Some(key), request_id, body: Bytes::new(), kind: Kind::Read }
     }
 
@@ -233,15 +253,10 @@ impl Gateway {
     ) -> Request<Full<Bytes>> {
         let mut sent = Request::new(Full::new(request.body.clone()));
         *sent.method_mut() = request.head.method.clone();
-        // Also where the client named a host in the target.
-        *sent.uri_mut() = request.head.uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
+        *sent.uri_mut() = Uri::try_from(&*request.head.target).unwrap_or_default();
         let headers = sent.headers_mut();
+        headers.clone_from(&request.head.headers);
         headers.reserve(HEADERS_ROOM);
-        for (name, value) in &request.head.headers {
-            if REQUEST_HEADERS.contains(name) {
-                headers.append(name, value.clone());
-            }
-        }
         headers.insert(header::HOST, node.host().clone());
         if let Ok(user) = HeaderValue::try_from(request.user.as_str()) {
             headers.insert(X_USER_ID, user);

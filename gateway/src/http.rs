@@ -6,6 +6,7 @@ mod ring;
 mod status_page;
 
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,7 +26,7 @@ use wire::headers::{X_REQUEST_ID, X_RING_EPOCH};
 use wire::{Problem, ProblemCode};
 
 use crate::answer_body::AnswerBody;
-use crate::forward::Forwarded;
+use crate::forward::{Forwarded, Head};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::retry::Kind;
@@ -63,26 +64,43 @@ impl App {
         response
     }
 
-    async fn data_plane(
-        &self,
-        request: Request<Incoming>,
-        client: Client,
-        request_id: &HeaderValue,
-    ) -> Response<AnswerBody> {
+    /// What is done before anything is waited for: of a read by line nothing of the request is kept as it came.
+    fn begin(&self, request: Request<Incoming>, client: Client, request_id: &HeaderValue) -> Answering<'_> {
+        let path = request.uri().path();
+        if !path.starts_with(ENTRIES_PREFIX) && path != ENTRIES_LIST && path != ENTRIES_MGET {
+            return Box::pin(async move { self.without_body(request, client).await.map(AnswerBody::Page) });
+        }
         let began = Instant::now();
-        let gateway = &self.gateway;
-        let route = Route::of(request.method(), request.uri().path());
-        let mut response = match gateway.in_progress.try_acquire() {
-            Err(_) => refused(request, Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
-            Ok(_permit) => match self.check_head(&request, route, client) {
-                Err(problem) => refused(request, problem),
-                Ok((user, Some(key))) if matches!(route, Route::get | Route::head) => {
-                    let read = Forwarded::read(request, user, key, request_id.clone());
-                    gateway.forward(&read, began).await
-                }
-                Ok((user, _)) => Box::pin(self.with_body(request, route, user, request_id)).await,
-            },
+        let route = Route::of(request.method(), path);
+        let checked = match self.gateway.in_progress.try_acquire() {
+            Err(_) => Err(Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
+            Ok(permit) => self.check_head(&request, route, client).map(|(user, key)| (permit, user, key)),
         };
+        let request_id = request_id.clone();
+        match checked {
+            Err(problem) => {
+                let response = self.conclude(refused(request, problem), route, began);
+                Box::pin(std::future::ready(response))
+            }
+            Ok((permit, user, Some(key))) if matches!(route, Route::get | Route::head) => {
+                let read = Forwarded::read(Head::of(&request), user, key, request_id);
+                Box::pin(async move {
+                    let _permit = permit;
+                    let response = self.gateway.forward(&read, began).await;
+                    self.conclude(response, route, began)
+                })
+            }
+            Ok((permit, user, _)) => Box::pin(async move {
+                let _permit = permit;
+                let response = self.with_body(request, route, user, request_id).await;
+                self.conclude(response, route, began)
+            }),
+        }
+    }
+
+    /// Counts an answer of the data plane, and gives it what they all have.
+    fn conclude(&self, mut response: Response<AnswerBody>, route: Route, began: Instant) -> Response<AnswerBody> {
+        let gateway = &self.gateway;
         // A node's answer has the epoch that the node holds; one of our own has ours.
         response.headers_mut().entry(X_RING_EPOCH).or_insert_with(|| HeaderValue::from(gateway.ring.view().epoch().0));
         gateway.metrics.requests.observe(route, response.status(), began.elapsed());
@@ -95,9 +113,10 @@ impl App {
         request: Request<Incoming>,
         route: Route,
         user: UserId,
-        request_id: &HeaderValue,
+        request_id: HeaderValue,
     ) -> Response<AnswerBody> {
-        let (head, body) = request.into_parts();
+        let head = Head::of(&request);
+        let body = request.into_body();
         let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };
         let body = match route {
             Route::put | Route::mget => read_limited(body, limit, limits::BODY_DEADLINE).await,
@@ -108,7 +127,6 @@ impl App {
             Err(error) => return body_failed(error),
         };
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
-        let request_id = request_id.clone();
         let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
         // The body was waited for in a time of its own.
         self.gateway.forward(&forwarded, Instant::now()).await
@@ -143,21 +161,24 @@ impl App {
 impl Handler for App {
     type Body = AnswerBody;
 
-    /// What is not on the way of a read by line is boxed, here and in `forward`: the server moves this future about for each
-    /// request, all of its size.
-    async fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<AnswerBody> {
+    fn respond(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> impl Future<Output = Response<AnswerBody>> + Send {
         let request_id = service::request_id::of(request.headers());
-        let path = request.uri().path();
-        let client = Client(peer.ip());
-        let mut response = if path.starts_with(ENTRIES_PREFIX) || path == ENTRIES_LIST || path == ENTRIES_MGET {
-            self.data_plane(request, client, &request_id).await
-        } else {
-            Box::pin(self.without_body(request, client)).await.map(AnswerBody::Page)
-        };
-        response.headers_mut().insert(X_REQUEST_ID, request_id);
-        response
+        let answering = self.begin(request, Client(peer.ip()), &request_id);
+        async move {
+            let mut response = answering.await;
+            response.headers_mut().insert(X_REQUEST_ID, request_id);
+            response
+        }
     }
 }
+
+/// What is left to do of a request. Boxed: the server moves its future about for each request, all of its size. What is not on
+/// the way of a read by line is boxed once more in `forward`, so that this is small.
+type Answering<'a> = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send + 'a>>;
 
 /// The address of the client; the router's requests have it as an extension.
 #[derive(Clone, Copy)]

@@ -2,6 +2,8 @@
 
 pub mod body;
 pub mod fixed_counters;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod healthcheck;
 pub mod http_date;
 pub mod listen;

@@ -4,7 +4,7 @@
 //! dribble a head or refuse to read is decided here.
 
 mod connection;
-mod lane;
+pub(crate) mod lane;
 mod pace;
 mod paced;
 

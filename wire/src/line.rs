@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::headers::{CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_RING_EPOCH};
 
-pub use from_node::{write_answer, write_elsewhere};
+pub use from_node::{EntryAnswer, SharedHeaders, write_answer, write_elsewhere, write_entry};
 pub use to_node::write_read;
 
 /// The route of a node at which lines begin.
@@ -34,7 +34,8 @@ pub const REQUEST_ID_MAX: usize = 128;
 pub static READ_HEADERS: [HeaderName; 5] =
     [header::IF_MATCH, header::IF_NONE_MATCH, header::ACCEPT, TRACEPARENT, TRACESTATE];
 
-/// What an answer carries, by their numbers on the wire. The length follows from the value.
+/// What an answer carries, by their numbers on the wire; the first three are those of an entry ([`EntryAnswer`]). The length
+/// follows from the value.
 pub static ANSWER_HEADERS: [HeaderName; 8] = [
     header::CONTENT_TYPE,
     header::CACHE_CONTROL,

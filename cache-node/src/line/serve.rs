@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Response, header};
-use placement::{EntryKey, UserId};
 use service::request_metrics::Route;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::{JoinError, JoinSet};
@@ -17,7 +16,8 @@ use wire::line::{
     write_elsewhere,
 };
 
-use crate::entry_name::EntryName;
+use crate::entry_name::AskedName;
+use crate::http::hit::{self, PlainQuestion};
 use crate::http::reads;
 use crate::limits;
 use crate::node::Node;
@@ -55,6 +55,7 @@ where
     let (mut from_gateway, mut to_gateway) = tokio::io::split(connection);
     let mut line = Line { node, inbox: BytesMut::new(), out: BytesMut::new(), reads: JoinSet::new() };
     let mut look = std::pin::pin!(sleep(limits::LINE_SILENCE));
+    let mut stopped = std::pin::pin!(stop.cancelled());
     let (mut moved, mut said_goodbye) = (true, false);
     loop {
         line.take_questions()?;
@@ -75,7 +76,7 @@ where
                 moved = true;
             }
             Some(done) = line.reads.join_next(), if out_has_room => line.put_done(done?)?,
-            () = stop.cancelled(), if !said_goodbye => {
+            () = stopped.as_mut(), if !said_goodbye => {
                 said_goodbye = true;
                 FromNode::write_goodbye(&mut line.out);
             }
@@ -111,15 +112,11 @@ impl Line {
     fn take_questions(&mut self) -> Result<(), Ended> {
         let inbox = std::mem::take(&mut self.inbox);
         let mut rest = &inbox[..];
-        let mut now = None;
         while self.has_room()
             && let Some(length) = first(rest, TO_NODE_MAX)?
         {
             match ToNode::read(&rest[..length])? {
-                ToNode::Read(read, headers) => {
-                    let began = now.unwrap_or_else(Instant::now);
-                    now = Some(self.take(read, headers, began)?);
-                }
+                ToNode::Read(read, headers) => self.take(read, headers)?,
                 ToNode::Beat => FromNode::write_beat(&mut self.out),
             }
             rest = &rest[length..];
@@ -130,30 +127,35 @@ impl Line {
         Ok(())
     }
 
-    /// Answers a question or has it answered; returns the time at which that was done, to begin the next.
-    fn take(&mut self, read: Read<'_>, headers: RawHeaders<'_>, began: Instant) -> Result<Instant, Ended> {
+    /// Answers a question or has it answered.
+    fn take(&mut self, read: Read<'_>, headers: RawHeaders<'_>) -> Result<(), Ended> {
         // The gateway has checked both, and answers for what is wrong with them.
-        let user = UserId::parse(read.user.as_bytes()).map_err(|_| Ended::Name)?;
-        let key = EntryKey::parse(read.key).map_err(|_| Ended::Name)?;
+        let name = AskedName::of(read.user.as_bytes(), read.key).ok_or(Ended::Name)?;
+        let Read { id, head_only, detached, .. } = read;
+        let about = name_hash(name.user, name.key);
         let conditions = conditions(headers)?;
-        let name = EntryName::new(user, key);
-        let about = name_hash(name.user.as_str(), name.key.as_str());
-        let question = Question { id: read.id, name: about, head_only: read.head_only, began };
-        let Ok(permit) = self.node.in_progress.try_acquire() else {
-            return Ok(self.put(question, reads::overloaded()));
-        };
-        let at_once = if read.detached { None } else { reads::at_once(&self.node, &name, &conditions) };
-        drop(permit);
-        if let Some(answer) = at_once {
-            return Ok(self.put(question, answer));
+        // What is answered at once is done before anything else could begin: a look at the bound will do.
+        let has_place = self.node.in_progress.available_permits() > 0;
+        if has_place && !detached && conditions.is_empty() {
+            let question = PlainQuestion { id, name, about, head_only };
+            if hit::answer_on_line(&self.node, &question, &mut self.out).is_some() {
+                return Ok(());
+            }
         }
-        let node = Arc::clone(&self.node);
-        if read.detached {
+        let question = Question { id, name: about, head_only, began: Instant::now() };
+        if !has_place {
+            self.put(question, reads::overloaded());
+            return Ok(());
+        }
+        let (node, name) = (Arc::clone(&self.node), name.to_entry_name());
+        if detached {
             self.begin(question, async move { reads::detached(&node, &name, &conditions).await });
+        } else if let Some(answer) = reads::at_once(&node, &name, &conditions) {
+            self.put(question, answer);
         } else {
             self.begin(question, async move { reads::owned(&node, &name, &conditions).await });
         }
-        Ok(began)
+        Ok(())
     }
 
     /// Has a task read; it is one of those in progress.
@@ -180,20 +182,18 @@ impl Line {
         Ok(())
     }
 
-    fn put(&mut self, question: Question, mut answer: Response<Bytes>) -> Instant {
+    fn put(&mut self, question: Question, mut answer: Response<Bytes>) {
         let Question { id, name, head_only, began } = question;
-        let now = Instant::now();
         // What goes elsewhere is asked again there, and counted there.
         if !head_only && answer.body().len() > VALUE_MAX {
             write_elsewhere(&mut self.out, id, name);
-            return now;
+            return;
         }
         let route = if head_only { Route::head } else { Route::get };
-        reads::conclude(&self.node, &mut answer, route, now - began);
+        reads::conclude(&self.node, &mut answer, route, began.elapsed());
         if write_answer(&mut self.out, id, name, &answer, head_only).is_err() {
             write_elsewhere(&mut self.out, id, name);
         }
-        now
     }
 }
 

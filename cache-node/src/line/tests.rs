@@ -4,19 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response, header};
+use placement::Epoch;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use wire::headers::{DEFAULT_CONTENT_TYPE, X_RING_EPOCH};
 use wire::line::frame::{FROM_NODE_MAX, first};
 use wire::line::{FromNode, OUTSTANDING_MAX, Read, ToNode, name_hash, write_read};
 
 use super::serve::{Ended, serve};
+use crate::http::hit::{self, PlainQuestion};
 use crate::interleavings::{fixture, name, put};
 use crate::limits;
+use crate::metrics::{Tier, TierLabels};
 use crate::node::Node;
 use crate::read_path::begin_load_for_test;
+use crate::write_path::WriteRequest;
 
 /// The gateway's end of a line.
 struct Gateway {
@@ -50,17 +55,19 @@ impl Gateway {
 
     /// The next of what the node says; `None`: it has closed the line.
     async fn hear(&mut self) -> Option<Said> {
+        let frame = self.frame().await?;
+        Some(match FromNode::read(&frame).expect("a frame") {
+            FromNode::Answer { id, name, answer } => Said::Answer(id, name, answer.read(false).expect("a GET's")),
+            FromNode::Beat => Said::Beat,
+            FromNode::Goodbye => Said::Goodbye,
+            FromNode::Elsewhere { .. } => panic!("nothing here is too large"),
+        })
+    }
+
+    async fn frame(&mut self) -> Option<BytesMut> {
         loop {
             if let Some(length) = first(&self.inbox, FROM_NODE_MAX).expect("frames") {
-                let frame = self.inbox.split_to(length);
-                return Some(match FromNode::read(&frame).expect("a frame") {
-                    FromNode::Answer { id, name, answer } => {
-                        Said::Answer(id, name, answer.read(false).expect("a GET's"))
-                    }
-                    FromNode::Beat => Said::Beat,
-                    FromNode::Goodbye => Said::Goodbye,
-                    FromNode::Elsewhere { .. } => panic!("nothing here is large"),
-                });
+                return Some(self.inbox.split_to(length));
             }
             if self.connection.read_buf(&mut self.inbox).await.expect("no errors in memory") == 0 {
                 return None;
@@ -83,9 +90,13 @@ impl Gateway {
 
 /// A question of the user of these tests.
 fn question(id: u64, key: &str) -> BytesMut {
+    question_with(id, key, false, &HeaderMap::new())
+}
+
+fn question_with(id: u64, key: &str, head_only: bool, headers: &HeaderMap) -> BytesMut {
     let mut out = BytesMut::new();
-    let read = Read { id, head_only: false, detached: false, user: "user-1", key, request_id: b"r" };
-    write_read(&mut out, &read, HeaderMap::new().iter()).expect("fits");
+    let read = Read { id, head_only, detached: false, user: "user-1", key, request_id: b"r" };
+    write_read(&mut out, &read, headers.iter()).expect("fits");
     out
 }
 
@@ -113,6 +124,61 @@ async fn a_miss_holds_up_no_hit() {
     load.finish_for_test(None);
     let (id, status, _) = gateway.answer().await;
     assert_eq!((id, status), (1, 404));
+}
+
+/// A condition that holds: makes a question go the long way, and changes nothing else.
+fn long_way() -> HeaderMap {
+    HeaderMap::from_iter([(header::IF_MATCH, HeaderValue::from_static("*"))])
+}
+
+#[tokio::test]
+async fn both_ways_to_an_entry_in_l1_give_the_same_answer() {
+    let fixture = fixture().await;
+    let node = &fixture.node;
+    let mut gateway = Gateway::open(node, ROOM);
+    let texts = [("text/plain", None), (DEFAULT_CONTENT_TYPE, Some("no-store")), ("", Some("")), ("text/html", None)];
+    for (epoch, (content_type, cache_control)) in (7..).zip(texts) {
+        let kind = origin::WriteKind::Put {
+            value: Bytes::from_static(b"value"),
+            content_type: content_type.to_owned(),
+            cache_control: cache_control.map(str::to_owned),
+        };
+        node.write(WriteRequest { kind, ..put("k", "value") }).await.expect("write");
+        node.status.set_epoch(Epoch(epoch));
+        for head_only in [false, true] {
+            let (name, about) = (name("k"), name_hash("user-1", "k"));
+            let asked = PlainQuestion { id: 1, name: name.asked(), about, head_only };
+            let mut short = BytesMut::new();
+            hit::answer_on_line(node, &asked, &mut short).expect("L1 has it");
+            let before = node.metrics.reads.get(&TierLabels { tier: Tier::l1 });
+            for headers in [HeaderMap::new(), long_way()] {
+                let question = question_with(1, "k", head_only, &headers);
+                gateway.connection.write_all(&question).await.expect("the line is open");
+                assert_eq!(gateway.frame().await, Some(short.clone()), "{headers:?}");
+            }
+            assert_eq!(node.metrics.reads.get(&TierLabels { tier: Tier::l1 }) - before, 2);
+            let Ok(FromNode::Answer { answer, .. }) = FromNode::read(&short) else { panic!("no answer: {short:?}") };
+            let answer = answer.read(head_only).expect("an answer");
+            assert_eq!(answer.headers()[header::CONTENT_TYPE], content_type);
+            assert_eq!(answer.headers()[X_RING_EPOCH], epoch.to_string().as_str());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_l1_does_not_hold_as_it_is_sent_has_no_answer_at_once() {
+    let fixture = fixture().await;
+    let value = Bytes::from(vec![b'x'; limits::HIT_COPIED_MAX]);
+    let kind = origin::WriteKind::Put { value, content_type: "text/plain".to_owned(), cache_control: None };
+    fixture.node.write(WriteRequest { kind, ..put("large", "") }).await.expect("write");
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    for (key, status) in [("large", 200), ("absent", 404), ("absent", 404)] {
+        let (name, mut out) = (name(key), BytesMut::new());
+        let asked = PlainQuestion { id: 1, name: name.asked(), about: 2, head_only: false };
+        assert!(hit::answer_on_line(&fixture.node, &asked, &mut out).is_none() && out.is_empty());
+        gateway.ask(1, key).await;
+        assert_eq!(gateway.answer().await.1, status);
+    }
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub(crate) struct Question<'a> {
     pub(crate) head_only: bool,
     pub(crate) detached: bool,
     pub(crate) request_id: &'a [u8],
-    /// All headers of the client.
+    /// Those that go on to a node.
     pub(crate) headers: &'a HeaderMap,
 }
 

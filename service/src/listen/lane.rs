@@ -21,7 +21,7 @@ const HEADERS_MAX: usize = 100;
 
 /// What stands at the beginning of the input.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Not yet a whole head.
     Part,
     /// A message of so many bytes that has been answered.
@@ -33,7 +33,7 @@ pub(super) enum Next {
 }
 
 /// Looks at the beginning of the input, and lets `answer` try what is plain.
-pub(super) fn next(input: &[u8], answer: impl FnOnce(&PlainGet<'_>) -> bool) -> Next {
+pub(crate) fn next(input: &[u8], answer: impl FnOnce(&PlainGet<'_>) -> bool) -> Next {
     if input.is_empty() {
         return Next::Part;
     }

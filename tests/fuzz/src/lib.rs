@@ -9,6 +9,7 @@ mod envelope;
 mod frames;
 mod headers;
 mod keys;
+mod lane;
 mod line;
 mod messages;
 mod names;
@@ -19,6 +20,7 @@ pub use envelope::envelope;
 pub use frames::frames;
 pub use headers::headers;
 pub use keys::keys;
+pub use lane::lane;
 pub use line::line;
 pub use messages::messages;
 pub use ring::ring;
@@ -27,12 +29,13 @@ pub use ring::ring;
 pub type Check = fn(&[u8]);
 
 /// All checks by their names; a check's corpus is in `corpus/<name>/`.
-pub const CHECKS: [(&str, Check); 8] = [
+pub const CHECKS: [(&str, Check); 9] = [
     ("bodies", bodies),
     ("envelope", envelope),
     ("frames", frames),
     ("headers", headers),
     ("keys", keys),
+    ("lane", lane),
     ("line", line),
     ("messages", messages),
     ("ring", ring),

@@ -65,7 +65,13 @@ pub(super) fn put(out: &mut BytesMut, bytes: &[u8], most: usize) -> Result<(), T
     Ok(())
 }
 
-/// Those of `headers` that have a number: `number: u8 | length: u16 | bytes` each, at most [`HEADERS_MAX`] bytes in all.
+/// `number: u8 | length: u16 | bytes`.
+pub(super) fn put_header(out: &mut BytesMut, number: u8, value: &[u8]) -> Result<(), TooLarge> {
+    out.put_u8(number);
+    put(out, value, HEADERS_MAX)
+}
+
+/// Those of `headers` that have a number, at most [`HEADERS_MAX`] bytes in all.
 pub(super) fn put_headers<'h>(
     out: &mut BytesMut,
     names: &[HeaderName],
@@ -74,8 +80,7 @@ pub(super) fn put_headers<'h>(
     let start = out.len();
     for (name, value) in headers {
         let Some(number) = names.iter().position(|known| known == name) else { continue };
-        out.put_u8(number as u8);
-        put(out, value.as_bytes(), HEADERS_MAX)?;
+        put_header(out, number as u8, value.as_bytes())?;
         if out.len() - start > HEADERS_MAX {
             return Err(TooLarge);
         }

@@ -10,6 +10,37 @@ use super::{ANSWER_HEADERS, FromNode, HEADERS_MAX, LineInvalid, RawAnswer, TooLa
 /// As many headers as an answer has at most, the gateway's own included, so that their map need not grow.
 const HEADERS_ROOM: usize = 8;
 
+/// Room for an answer's frame beside headers and value.
+const NUMBERS_ROOM: usize = 32;
+
+/// Headers of answers, put together once for many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedHeaders(Box<[u8]>);
+
+/// An entry that is sent whole, from texts that can stand in headers as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryAnswer<'a> {
+    /// `Content-Type`.
+    pub content_type: &'a [u8],
+    /// `Cache-Control`.
+    pub cache_control: &'a [u8],
+    /// `ETag`.
+    pub etag: &'a [u8],
+    /// All other headers.
+    pub others: &'a SharedHeaders,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+impl SharedHeaders {
+    /// Those of `headers` that an answer can have.
+    pub fn of(headers: &HeaderMap) -> Result<Self, TooLarge> {
+        let mut bytes = BytesMut::new();
+        frame::put_headers(&mut bytes, &ANSWER_HEADERS, headers.iter())?;
+        Ok(Self(bytes[..].into()))
+    }
+}
+
 /// Appends an answer, without the value if only the head is asked for. On an error nothing was appended.
 pub fn write_answer(
     out: &mut BytesMut,
@@ -18,7 +49,39 @@ pub fn write_answer(
     answer: &Response<Bytes>,
     head_only: bool,
 ) -> Result<(), TooLarge> {
-    let value = answer.body();
+    write(out, (id, name), answer.status(), (answer.body(), head_only), |out| {
+        frame::put_headers(out, &ANSWER_HEADERS, answer.headers().iter())
+    })
+}
+
+/// [`write_answer`] of a 200 with an entry.
+pub fn write_entry(
+    out: &mut BytesMut,
+    id: u64,
+    name: u64,
+    entry: &EntryAnswer<'_>,
+    head_only: bool,
+) -> Result<(), TooLarge> {
+    let EntryAnswer { content_type, cache_control, etag, others, value } = *entry;
+    let texts = [content_type, cache_control, etag];
+    let lengths: usize = texts.iter().map(|text| text.len()).sum();
+    out.reserve(NUMBERS_ROOM + lengths + others.0.len() + if head_only { 0 } else { value.len() });
+    write(out, (id, name), StatusCode::OK, (value, head_only), |out| {
+        for (number, text) in (0..).zip(texts) {
+            frame::put_header(out, number, text)?;
+        }
+        out.put_slice(&others.0);
+        Ok(())
+    })
+}
+
+fn write(
+    out: &mut BytesMut,
+    (id, name): (u64, u64),
+    status: StatusCode,
+    (value, head_only): (&[u8], bool),
+    headers: impl FnOnce(&mut BytesMut) -> Result<(), TooLarge>,
+) -> Result<(), TooLarge> {
     let length = u32::try_from(value.len()).map_err(|_| TooLarge)?;
     if !head_only && value.len() > VALUE_MAX {
         return Err(TooLarge);
@@ -26,13 +89,17 @@ pub fn write_answer(
     frame::write(out, ANSWER, |out| {
         out.put_u64(id);
         out.put_u64(name);
-        out.put_u16(answer.status().as_u16());
+        out.put_u16(status.as_u16());
         out.put_u32(length);
         let at = out.len();
         out.put_u16(0);
-        frame::put_headers(out, &ANSWER_HEADERS, answer.headers().iter())?;
-        let headers = u16::try_from(out.len() - at - 2).map_err(|_| TooLarge)?;
-        out[at..at + 2].copy_from_slice(&headers.to_be_bytes());
+        headers(out)?;
+        let length = out.len() - at - 2;
+        if length > HEADERS_MAX {
+            return Err(TooLarge);
+        }
+        let length = u16::try_from(length).map_err(|_| TooLarge)?;
+        out[at..at + 2].copy_from_slice(&length.to_be_bytes());
         if !head_only {
             out.put_slice(value);
         }

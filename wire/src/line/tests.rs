@@ -97,6 +97,25 @@ proptest! {
     }
 
     #[test]
+    fn an_entry_is_written_as_the_answer_that_it_is(
+        texts in vec("[ -~]{0,40}", 3), value in vec(any::<u8>(), 0..2000), status in "[ -~]{0,40}", head_only in any::<bool>(),
+    ) {
+        let shared = HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_str(&status).expect("a header value"))]);
+        let mut answer = Response::new(Bytes::from(value.clone()));
+        for (name, text) in ANSWER_HEADERS.iter().zip(&texts) {
+            answer.headers_mut().insert(name, HeaderValue::from_str(text).expect("a header value"));
+        }
+        answer.headers_mut().extend(shared.clone());
+        let others = SharedHeaders::of(&shared).expect("fits");
+        let [content_type, cache_control, etag] = [0, 1, 2].map(|number: usize| texts[number].as_bytes());
+        let entry = EntryAnswer { content_type, cache_control, etag, others: &others, value: &value };
+        let (mut one, mut other) = (BytesMut::new(), BytesMut::new());
+        write_entry(&mut one, 1, 2, &entry, head_only).expect("fits");
+        write_answer(&mut other, 1, 2, &answer, head_only).expect("fits");
+        prop_assert_eq!(one, other);
+    }
+
+    #[test]
     fn any_bytes_are_a_message_or_an_error(bytes in vec(any::<u8>(), 0..300), kind in 1u8..6) {
         for frame in [&bytes[..], &[&[0, 0, 0, 0, kind], &bytes[..]].concat()] {
             if let Ok(ToNode::Read(_, headers)) = ToNode::read(frame) {
@@ -119,6 +138,12 @@ fn what_is_too_large_is_not_begun() {
     assert_eq!(write_read(&mut out, &question(1, &user), HeaderMap::new().iter()), Err(TooLarge));
     let answer = Response::new(Bytes::from(vec![0; VALUE_MAX + 1]));
     assert_eq!(write_answer(&mut out, 1, 2, &answer, false), Err(TooLarge));
+    let others = SharedHeaders::of(&HeaderMap::new()).expect("fits");
+    let entry = EntryAnswer { content_type: b"", cache_control: b"", etag: b"", others: &others, value: answer.body() };
+    assert_eq!(write_entry(&mut out, 1, 2, &entry, false), Err(TooLarge));
+    let half = [b'x'; HEADERS_MAX / 2];
+    let entry = EntryAnswer { content_type: &half, cache_control: &half, value: b"", ..entry };
+    assert_eq!(write_entry(&mut out, 1, 2, &entry, false), Err(TooLarge));
     assert_eq!(&out[..], b"before");
     assert_eq!(write_answer(&mut out, 1, 2, &answer, true), Ok(()), "a head takes no room");
 }

@@ -89,6 +89,11 @@ impl<T> Waiting<T> {
         self.free.len() == self.places.len()
     }
 
+    /// Whether more than one question has no answer.
+    pub(super) fn are_several(&self) -> bool {
+        self.places.len() > self.free.len() + 1
+    }
+
     /// All who wait.
     pub(super) fn into_waiters(self) -> impl Iterator<Item = T> {
         self.places.into_iter().flatten().filter_map(|(_, question)| question.to)

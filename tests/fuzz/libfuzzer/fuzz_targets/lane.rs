@@ -1,0 +1,4 @@
+//! `fuzz::lane` under libFuzzer.
+#![no_main]
+
+fuzz_libfuzzer::target!(lane);
