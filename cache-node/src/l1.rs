@@ -8,6 +8,7 @@ mod held;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,13 +27,6 @@ use crate::old_bugs::{OldBug, is_back};
 
 /// What is known of a name: the entry, or that there is none.
 pub(crate) type Content = Option<Arc<StoredEntry>>;
-
-/// An entry as it is handed on: with the moment at which it must be gone.
-#[derive(Clone, Debug)]
-pub(crate) struct Expiring {
-    pub(crate) content: Content,
-    pub(crate) expires_at: Moment,
-}
 
 /// The cache, bounded by bytes.
 pub(crate) struct L1 {
@@ -133,9 +127,8 @@ impl L1 {
     }
 
     /// The entry if its tag is `reign`, to be handed on; no hit.
-    pub(crate) fn expiring(&self, name: &EntryName, reign: Reign) -> Option<Expiring> {
-        let held = self.held(&name.asked(), Moment::now()).filter(|held| held.tag == reign)?;
-        Some(Expiring { content: held.content(), expires_at: held.expires_at })
+    pub(crate) fn to_hand_on(&self, name: &EntryName, reign: Reign) -> Option<Arc<Held>> {
+        self.held(&name.asked(), Moment::now()).filter(|held| held.tag == reign)
     }
 
     /// When the entry was put in, if its tag is `reign`; no hit.
@@ -184,11 +177,11 @@ impl L1 {
         }
     }
 
-    /// The entries for which `wanted` holds, those with the most hits first.
+    /// The entries of these reigns (no two slots share one), those with the most hits first.
     /// Takes time and memory by the number of entries: not on a thread that serves.
-    pub(crate) fn hottest(&self, wanted: impl Fn(Slot, Reign) -> bool) -> Vec<Arc<Held>> {
-        let all = self.entries.iter().map(|(_, held)| (held.hits(), held));
-        let mut found: Vec<_> = all.filter(|(_, held)| wanted(held.slot(), held.tag)).collect();
+    pub(crate) fn hottest(&self, reigns: &HashSet<Reign>) -> Vec<Arc<Held>> {
+        let wanted = self.entries.iter().filter(|(_, held)| reigns.contains(&held.tag));
+        let mut found: Vec<_> = wanted.map(|(_, held)| (held.hits(), held)).collect();
         found.sort_unstable_by_key(|(hits, _)| std::cmp::Reverse(*hits));
         found.into_iter().map(|(_, held)| held).collect()
     }

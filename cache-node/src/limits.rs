@@ -100,8 +100,11 @@ pub(crate) const HANDOFF_END: Duration = Duration::from_secs(2);
 pub(crate) const HANDOFFS_RECEIVED_MAX: usize = 256;
 /// What a frame may hold beside the largest value, in bytes: names, headers, a list of 4096 slots.
 pub(crate) const HANDOFF_FRAME_REST: usize = 512 << 10;
-/// How many entries are handed on before other tasks of the thread get their turn.
-pub(crate) const HANDOFF_TURN: usize = 64;
+/// How many bytes of entries are looked up, and then sent together, before other tasks of the thread get their turn: some hundred
+/// small ones, a fraction of a millisecond.
+pub(crate) const HANDOFF_TURN_BYTES: u64 = 64 << 10;
+/// For how many bytes of frames a receiver has room at a time, at least: as many as are written at a time.
+pub(crate) const HANDOFF_READ: usize = HANDOFF_BATCH;
 /// The most bytes of a stream's id.
 pub(crate) const HANDOFF_ID_MAX: usize = 64;
 /// How often a node that waits for its handoff looks whether it still makes sense to wait.

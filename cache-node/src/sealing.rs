@@ -87,17 +87,30 @@ impl Node {
         Ok(SealReport { node: self.config.node_id.clone(), incarnation, slots: sealed, streams })
     }
 
-    /// Reads slots and journal anew, unseals what belongs to an aborted change, and reports.
+    /// Reads slots and journal anew as long as slots are sealed, or streams open, for the change; unseals what belongs to an
+    /// aborted one, and reports. A node that has heard of the flip by itself need not read everything once more.
     pub(crate) async fn settle(&self, change: ChangeId) -> Result<SettleReport, OriginError> {
-        self.refresh_slots().await?;
-        self.settle_seal(change).await?;
+        if self.has_part_in(change) {
+            self.refresh_slots().await?;
+        }
+        if self.has_part_in(change) {
+            self.settle_seal(change).await?;
+        }
         self.status.set_epoch(self.origin.epoch().await?);
         Ok(SettleReport {
             node: self.config.node_id.clone(),
             incarnation: self.status.incarnation(),
             epoch: self.status.epoch(),
-            still_sealed: !self.slots.filter(|_, state| state.hold.sealed() == Some(change)).is_empty(),
+            still_sealed: self.has_sealed_for(change),
         })
+    }
+
+    fn has_part_in(&self, change: ChangeId) -> bool {
+        self.has_sealed_for(change) || self.streamed_changes().contains(&change)
+    }
+
+    fn has_sealed_for(&self, change: ChangeId) -> bool {
+        self.slots.seals().iter().any(|(sealed_for, _)| *sealed_for == change)
     }
 
     /// Looks after all seals, streams and offers; a seal that lasts too long is ended by aborting its change.
@@ -125,6 +138,7 @@ impl Node {
         self.drop_streams(change, row.phase);
         match row.phase {
             Phase::Copy | Phase::Sealed => Ok(()),
+            Phase::Flipped | Phase::Done if !self.has_sealed_for(change) => Ok(()),
             Phase::Flipped | Phase::Done => {
                 self.refresh_slots().await?;
                 let flip: HashMap<Slot, Tenure> = row.flip.into_iter().collect();

@@ -130,7 +130,7 @@ impl Driver {
         attendance: &Attendance,
     ) -> Result<Event, Setback> {
         let copied = async {
-            record.before_copy(&self.tools, change).await;
+            record.before_copy(&self.tools, change, self.order.cold).await;
             let copied = copy_keys::run(&self.tools, change, &self.order, &mut record.load).await?;
             if !self.order.cold {
                 record.count_reads(&self.tools, change).await;
@@ -143,7 +143,8 @@ impl Driver {
             () = self.stop.cancelled() => return Err(StepError::Interrupted.into()),
         };
         record.load.flip_begins();
-        (record.copied, record.phases_ms.copy_keys) = (copied, Some(milliseconds(took)));
+        record.copied(copied);
+        record.phases_ms.copy_keys = Some(milliseconds(took));
         let progress = self.tools.progress.phase(Step::FlipEpoch, change.moves.len() as u64, "slots");
         record.sealed_from = Some(Instant::now());
         let sealed = async {
@@ -192,17 +193,17 @@ impl Driver {
     async fn expire(&self, change: &ChangeRow, record: &mut Record) -> Result<Event, Setback> {
         let owners = by_old_owner(change).len() as u64;
         let progress = self.tools.progress.phase(Step::ExpireOld, owners, "old owners");
-        let measured = async {
+        let finished = async {
+            // One after the other: writes that the old owner lets go wait for the new one to take them. The old owners have heard
+            // of the flip meanwhile, and need not read everything for us once more.
             expire_old::wake_receivers(&self.tools, &change.moves).await;
             record.writes_go_on();
+            expire_old::confirm(&self.tools, change, &progress).await?;
+            expire_old::finish(&self.tools, change).await?;
+            // Only now, for it takes the nodes' time.
             record.after_flip(&self.tools, change).await;
             record.count_reads(&self.tools, change).await;
-        };
-        let finished = async {
-            // Both at once: writes wait for the old owner to let them go, and then for the new one to take them.
-            let ((), confirmed) = tokio::join!(measured, expire_old::confirm(&self.tools, change, &progress));
-            confirmed?;
-            expire_old::finish(&self.tools, change).await
+            Ok::<_, StepError>(())
         };
         match finished.await {
             Ok(()) => {

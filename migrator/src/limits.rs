@@ -48,7 +48,7 @@ pub const CHECK_WAIT: Duration = Duration::from_secs(2);
 /// How long a controller that is to stop tries to give its term back, which otherwise runs out within [`TERM_TTL`].
 pub const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// How often the old owners are asked how far copying is: a change should not take longer than the copying does.
-pub const COPY_POLL: Duration = Duration::from_millis(100);
+pub const COPY_POLL: Duration = Duration::from_millis(20);
 /// How often leases, the journal and the nodes' load are looked at while copying.
 pub const COPY_SURVEY: Duration = Duration::from_secs(1);
 /// How long an answer may take while copying: nodes have it at hand, and one that hangs holds up the look at the others.

@@ -115,9 +115,31 @@ pub(crate) fn slot_rows(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, OriginEr
     Ok(rows)
 }
 
+/// `slot, owner, tenure, gained, l2space` of many rows, each a list; no lists for no rows.
+pub(crate) type SlotColumns =
+    (Option<Vec<i32>>, Option<Vec<String>>, Option<Vec<i64>>, Option<Vec<i64>>, Option<Vec<Option<String>>>);
+
+/// The rows of such lists, in slot order.
+pub(crate) fn slot_columns(
+    (slots, owners, tenures, gains, l2_spaces): SlotColumns,
+) -> Result<Vec<SlotRow>, OriginError> {
+    let (slots, owners, tenures) = (slots.unwrap_or_default(), owners.unwrap_or_default(), tenures.unwrap_or_default());
+    let (gains, l2_spaces) = (gains.unwrap_or_default(), l2_spaces.unwrap_or_default());
+    if [owners.len(), tenures.len(), gains.len(), l2_spaces.len()] != [slots.len(); 4] {
+        return Err(corrupt("lists of slots of different lengths"));
+    }
+    let rest = owners.into_iter().zip(tenures).zip(gains.into_iter().zip(l2_spaces));
+    let tuples = slots.into_iter().zip(rest);
+    slot_rows(tuples.map(|(slot, ((owner, tenure), (gained, space)))| (slot, owner, tenure, gained, space)).collect())
+}
+
 /// The rows of a whole ring: every slot once.
 pub(crate) fn whole_slot_table(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, OriginError> {
-    let rows = slot_rows(tuples)?;
+    whole(slot_rows(tuples)?)
+}
+
+/// The same of rows that are sorted already.
+pub(crate) fn whole(rows: Vec<SlotRow>) -> Result<Vec<SlotRow>, OriginError> {
     if rows.len() == SLOT_COUNT { Ok(rows) } else { Err(corrupt("a ring without all of its slots")) }
 }
 

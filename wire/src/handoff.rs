@@ -65,8 +65,34 @@ pub struct HandedContent {
     pub content_type: String,
     /// Its own cache control.
     pub cache_control: Option<String>,
-    /// Its bytes.
+    /// Its bytes: a piece of what was read, to be copied by whoever keeps it.
     pub value: Bytes,
+}
+
+/// A [`HandedEntry`] that is sent: its parts where they are.
+#[derive(Clone, Copy, Debug)]
+pub struct SentEntry<'a> {
+    /// The user.
+    pub user: &'a [u8],
+    /// The key.
+    pub key: &'a [u8],
+    /// How long it may still be served from a cache, in milliseconds.
+    pub left_ms: u32,
+    /// The entry; `None`: there is none.
+    pub content: Option<SentContent<'a>>,
+}
+
+/// A [`HandedContent`] that is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SentContent<'a> {
+    /// Its version.
+    pub version: Version,
+    /// Its media type.
+    pub content_type: &'a [u8],
+    /// Its own cache control.
+    pub cache_control: Option<&'a [u8]>,
+    /// Its bytes.
+    pub value: &'a [u8],
 }
 
 /// What a receiver sends back.

@@ -125,9 +125,11 @@ impl Node {
         }
     }
 
-    /// The changes that streams are open for.
+    /// The changes that streams are open for. Streams whose slots are the receivers' are forgotten.
     pub(crate) fn streamed_changes(&self) -> Vec<ChangeId> {
-        let mut changes: Vec<ChangeId> = self.handoff.streams().iter().map(|stream| stream.change).collect();
+        let mut streams = self.handoff.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|stream| !stream.is_over());
+        let mut changes: Vec<ChangeId> = streams.iter().map(|stream| stream.change).collect();
         changes.dedup();
         changes
     }

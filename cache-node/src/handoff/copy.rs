@@ -1,5 +1,6 @@
 //! Fills a stream with what L1 holds of its slots at the beginning, hottest first, and hands on what changes (C4).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use placement::slot_hold::Reign;
@@ -14,20 +15,23 @@ use crate::slots::LockedSlot;
 
 /// Appends every entry held now; ends early when the stream does.
 pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
+    let reigns: HashSet<Reign> = stream.slots.values().copied().collect();
     let scan = {
-        let (node, stream) = (Arc::clone(&node), Arc::clone(&stream));
-        move || node.l1.hottest(|slot, tag| stream.slots.get(&slot) == Some(&tag))
+        let node = Arc::clone(&node);
+        move || {
+            let hottest = node.l1.hottest(&reigns);
+            let bytes = hottest.iter().map(|held| payload(held)).sum();
+            (hottest, bytes)
+        }
     };
-    let Ok(hottest) = tokio::task::spawn_blocking(scan).await else {
+    let Ok((hottest, bytes)) = tokio::task::spawn_blocking(scan).await else {
         stream.break_off("L1 could not be read");
         return;
     };
-    let payload = |held: &Held| held.payload() as u64;
-    stream.begin_copy(hottest.len() as u64, hottest.iter().map(|held| payload(held)).sum());
-    for (number, held) in hottest.into_iter().enumerate() {
-        let (name, bytes) = (held.name(), payload(&held));
-        // It may be replaced or dropped while we wait: what goes is looked up then, and this one need not stay in memory.
-        drop(held);
+    stream.begin_copy(hottest.len() as u64, bytes);
+    let mut hottest = hottest.into_iter().peekable();
+    while hottest.peek().is_some() {
+        let (turn, bytes) = next_turn(&mut hottest);
         tokio::select! {
             () = node.handoff.rate.take(bytes) => {}
             () = stream.ended() => return,
@@ -35,12 +39,30 @@ pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
         if !stream.room().await {
             return;
         }
-        copy_one(&node, &stream, &name, bytes);
-        if number % limits::HANDOFF_TURN == 0 {
-            tokio::task::yield_now().await;
+        // It may have been replaced or dropped while we waited: what goes is looked up now.
+        for held in turn {
+            copy_one(&node, &stream, &held.name(), payload(&held));
         }
+        stream.copies_appended();
+        tokio::task::yield_now().await;
     }
     stream.copy_queued();
+}
+
+fn payload(held: &Held) -> u64 {
+    held.payload() as u64
+}
+
+/// What is copied before other tasks of the thread get their turn: one entry at least.
+fn next_turn(hottest: &mut std::iter::Peekable<impl Iterator<Item = Arc<Held>>>) -> (Vec<Arc<Held>>, u64) {
+    let (mut turn, mut bytes) = (Vec::new(), 0);
+    while let Some(held) =
+        hottest.next_if(|held| turn.is_empty() || bytes + payload(held) <= limits::HANDOFF_TURN_BYTES)
+    {
+        bytes += payload(&held);
+        turn.push(held);
+    }
+    (turn, bytes)
 }
 
 /// C4: one critical section with the key's write steps.
@@ -50,7 +72,7 @@ fn copy_one(node: &Node, stream: &Arc<Outgoing>, name: &EntryName, bytes: u64) {
     let ours = slot.stream.as_ref().is_some_and(|current| Arc::ptr_eq(current, stream));
     let reign = slot.hold.reign();
     if ours && reign != Reign::NONE && stream.slots.get(&name.slot) == Some(&reign) {
-        stream.copy(name, node.l1.expiring(name, reign), bytes);
+        stream.copy(node.l1.to_hand_on(name, reign), bytes);
     }
 }
 
@@ -60,9 +82,9 @@ impl Node {
     pub(crate) fn hand_on(&self, slot: &LockedSlot<'_>, name: &EntryName, reign: Reign) {
         if let Some(stream) = slot.stream.as_ref().filter(|stream| stream.slots.get(&name.slot) == Some(&reign))
             && !is_back(OldBug::CopyOvertakesWrite)
-            && let Some(entry) = self.l1.expiring(name, reign)
+            && let Some(entry) = self.l1.to_hand_on(name, reign)
         {
-            stream.value(name, entry);
+            stream.value(entry);
         }
     }
 }

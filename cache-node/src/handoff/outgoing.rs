@@ -4,7 +4,7 @@
 //! What cannot be kept up with is left out (a value) or ends the stream (an invalidation): the data plane goes first.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use placement::slot_hold::Reign;
 use placement::{ChangeId, NodeId, Slot};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use wire::control::{CopyState, CopyStream, SealedTenure};
 
 use crate::entry_name::EntryName;
-use crate::l1::Expiring;
+use crate::l1::Held;
 use crate::limits;
 
 /// What an item costs in the queue beside names and values, in bytes.
@@ -69,12 +69,12 @@ enum End {
 }
 
 /// What waits to be sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Item {
     /// An entry that L1 held at the beginning, with its bytes for the progress.
-    Copy(EntryName, Expiring, u64),
+    Copy(Arc<Held>, u64),
     /// An entry written or loaded since.
-    Value(EntryName, Expiring),
+    Value(Arc<Held>),
     Invalidate(EntryName),
     End(Vec<SealedTenure>),
 }
@@ -93,11 +93,8 @@ pub(super) struct Broken(pub(super) String);
 
 impl Item {
     fn bytes(&self) -> usize {
-        let expiring = |name: &EntryName, entry: &Expiring| {
-            name.size() + entry.content.as_ref().map_or(0, |content| content.value.len())
-        };
         ITEM + match self {
-            Self::Copy(name, entry, _) | Self::Value(name, entry) => expiring(name, entry),
+            Self::Copy(held, _) | Self::Value(held) => held.size(),
             Self::Invalidate(name) => name.size(),
             Self::End(slots) => size_of_val(slots.as_slice()),
         }
@@ -105,7 +102,7 @@ impl Item {
 
     /// The bytes it counts for in the progress.
     fn copied(&self) -> Option<u64> {
-        if let Self::Copy(_, _, bytes) = self { Some(*bytes) } else { None }
+        if let Self::Copy(_, bytes) = self { Some(*bytes) } else { None }
     }
 }
 
@@ -131,23 +128,27 @@ impl Outgoing {
     }
 
     /// W5, G5: the entry as it is now. Left out when the queue is long: the invalidation before it is enough.
-    pub(super) fn value(&self, name: &EntryName, entry: Expiring) {
+    pub(super) fn value(&self, entry: Arc<Held>) {
         let mut state = self.lock();
-        let item = Item::Value(name.clone(), entry);
+        let item = Item::Value(entry);
         if state.queued_writes + item.bytes() <= limits::HANDOFF_VALUES_QUEUE {
             state.append(item);
             self.unlock(state);
         }
     }
 
-    /// An entry held at the beginning, as it is now; `None`: it is gone.
-    pub(super) fn copy(&self, name: &EntryName, entry: Option<Expiring>, bytes: u64) {
+    /// An entry held at the beginning, as it is now; `None`: it is gone. Nobody is told before [`Outgoing::copies_appended`]:
+    /// a sender that is woken for each of them sends each by itself.
+    pub(super) fn copy(&self, entry: Option<Arc<Held>>, bytes: u64) {
         let mut state = self.lock();
         match entry {
-            Some(entry) => state.append(Item::Copy(name.clone(), entry, bytes)),
+            Some(entry) => state.append(Item::Copy(entry, bytes)),
             None => state.progress.copied(bytes),
         }
-        self.unlock(state);
+    }
+
+    pub(super) fn copies_appended(&self) {
+        self.changed.notify_waiters();
     }
 
     /// How much there is to copy.
@@ -249,6 +250,11 @@ impl Outgoing {
         self.lock().broken.is_some()
     }
 
+    /// Whether nothing is left to do for it: its slots are the receiver's, or nobody's concern any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().end == End::Over
+    }
+
     /// How far it is.
     pub(super) fn report(&self) -> CopyStream {
         let state = self.lock();
@@ -299,11 +305,11 @@ impl Outgoing {
         self.lock().credit > 0
     }
 
-    /// A frame of so many bytes has been handed to the connection.
-    pub(super) fn sent(&self, item: Option<&Item>, bytes: usize) {
+    /// Frames of so many bytes together are about to be handed to the connection: one for each item, or one without.
+    pub(super) fn sent<'a>(&self, items: impl IntoIterator<Item = Option<&'a Item>>, bytes: usize) {
         let mut state = self.lock();
         state.credit -= bytes as i64;
-        state.in_flight.push_back(item.and_then(Item::copied));
+        state.in_flight.extend(items.into_iter().map(|item| item.and_then(Item::copied)));
     }
 
     /// The receiver has taken frames in and lets us send more. `false`: more than were sent.

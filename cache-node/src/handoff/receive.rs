@@ -59,6 +59,7 @@ where
     loop {
         // Bounded too: an old owner that sends and never reads would hold the stream's offers for ever.
         timeout(limits::HANDOFF_SILENCE, connection.write_all_buf(&mut out)).await.map_err(|_| Ended::Silent)??;
+        buffer.reserve(limits::HANDOFF_READ);
         let read = timeout(limits::HANDOFF_SILENCE, connection.read_buf(&mut buffer)).await;
         if read.map_err(|_| Ended::Silent)?? == 0 {
             // After the end the old owner closes when it has seen the flip.
@@ -86,6 +87,8 @@ where
         if complete {
             writer.write(&Reply::Complete, &mut out);
         }
+        // There is always more to read while the old owner copies: others of this thread want their turn.
+        tokio::task::yield_now().await;
     }
 }
 

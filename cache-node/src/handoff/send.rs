@@ -14,13 +14,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::control::handoff_path;
 use wire::handoff::frame::{FrameReader, FrameWriter};
-use wire::handoff::{Handed, HandedContent, HandedEntry, Hello, Reply, UPGRADE};
+use wire::handoff::{Handed, Hello, Reply, UPGRADE};
 
 use super::Outgoing;
 use super::outgoing::{Broken, Item, Next};
 use crate::clock::Moment;
-use crate::entry_name::EntryName;
-use crate::l1::Expiring;
+use crate::l1::Held;
 use crate::limits;
 use crate::node::Node;
 
@@ -105,7 +104,7 @@ async fn send_all(node: &Node, stream: &Outgoing, mut connection: WriteHalf<Conn
     slots.sort_unstable();
     let owner = node.config.node_id.clone();
     let hello = Hello { change: stream.change, owner, receiver: stream.receiver.clone(), slots };
-    stream.sent(None, writer.write(&Handed::Hello(hello), &mut out));
+    stream.sent([None], writer.write(&Handed::Hello(hello), &mut out));
     loop {
         if !out.is_empty() {
             let written = timeout(limits::HANDOFF_REPLY, connection.write_all_buf(&mut out)).await;
@@ -119,14 +118,15 @@ async fn send_all(node: &Node, stream: &Outgoing, mut connection: WriteHalf<Conn
         changed.as_mut().enable();
         match stream.next()? {
             Next::Send(items) => {
-                for item in &items {
-                    node.metrics.handed_entries.inc_by(u64::from(matches!(item, Item::Copy(..) | Item::Value(..))));
-                    stream.sent(Some(item), writer.write(&message(item), &mut out));
-                }
+                let now = Moment::now();
+                let bytes = items.iter().map(|item| write_item(&mut writer, item, now, &mut out)).sum();
+                let entries = items.iter().filter(|item| matches!(item, Item::Copy(..) | Item::Value(_))).count();
+                node.metrics.handed_entries.inc_by(entries as u64);
+                stream.sent(items.iter().map(Some), bytes);
             }
             Next::Wait => {
                 if timeout(limits::HANDOFF_BEAT, changed).await.is_err() && stream.has_credit() {
-                    stream.sent(None, writer.write(&Handed::Beat, &mut out));
+                    stream.sent([None], writer.write(&Handed::Beat, &mut out));
                 }
             }
             Next::Over => {
@@ -160,26 +160,22 @@ async fn read_replies(stream: &Outgoing, mut connection: ReadHalf<Connection>) -
     }
 }
 
-fn message(item: &Item) -> Handed {
+/// Appends the item's frame; its length.
+fn write_item(writer: &mut FrameWriter, item: &Item, now: Moment, out: &mut BytesMut) -> usize {
     match item {
-        Item::Copy(name, entry, _) | Item::Value(name, entry) => entry_message(name, entry),
-        Item::Invalidate(name) => Handed::Invalidate(name.user.clone(), name.key.clone()),
-        Item::End(slots) => Handed::End(slots.clone()),
+        Item::Copy(held, _) | Item::Value(held) => write_entry(writer, held, now, out),
+        Item::Invalidate(name) => writer.write(&Handed::Invalidate(name.user.clone(), name.key.clone()), out),
+        Item::End(slots) => writer.write(&Handed::End(slots.clone()), out),
     }
 }
 
 /// An entry whose time is over goes as an invalidation: what was sent of it before must not stay either.
-fn entry_message(name: &EntryName, entry: &Expiring) -> Handed {
-    let left = entry.expires_at.since(Moment::now());
-    let left_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
-    if left_ms == 0 {
-        return Handed::Invalidate(name.user.clone(), name.key.clone());
+fn write_entry(writer: &mut FrameWriter, held: &Held, now: Moment, out: &mut BytesMut) -> usize {
+    match held.sent(now) {
+        Some(entry) => writer.write_body(out, |body| entry.write(body)),
+        None => {
+            let name = held.name();
+            writer.write(&Handed::Invalidate(name.user, name.key), out)
+        }
     }
-    let content = entry.content.as_ref().map(|content| HandedContent {
-        version: content.version,
-        content_type: content.content_type.clone(),
-        cache_control: content.cache_control.clone(),
-        value: content.value.clone(),
-    });
-    Handed::Entry(HandedEntry { user: name.user.clone(), key: name.key.clone(), left_ms, content })
 }

@@ -12,6 +12,7 @@ use origin::StoredEntry;
 use placement::slot_hold::Reign;
 use placement::{EntryKey, Slot, UserId};
 use wire::entries::Version;
+use wire::handoff::{SentContent, SentEntry};
 use wire::headers::DEFAULT_CONTENT_TYPE;
 
 use super::Content;
@@ -105,7 +106,7 @@ impl Held {
     }
 
     /// Bytes of name, texts and value.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
@@ -138,6 +139,20 @@ impl Held {
                 version: texts.version,
             })
         })
+    }
+
+    /// As it goes to another node; `None`: its time is over.
+    pub(crate) fn sent(&self, now: Moment) -> Option<SentEntry<'_>> {
+        let left_ms = u32::try_from(self.expires_at.since(now).as_millis()).unwrap_or(u32::MAX);
+        let (user, key) = (usize::from(self.user), usize::from(self.key));
+        let content = self.texts.map(|texts| SentContent {
+            version: texts.version,
+            content_type: self.content_type(),
+            cache_control: self.cache_control(),
+            value: self.value_bytes(),
+        });
+        let (user, key) = (&self.bytes[..user], &self.bytes[user..user + key]);
+        (left_ms > 0).then_some(SentEntry { user, key, left_ms, content })
     }
 
     /// Whether there is an entry of the name that can be sent as it is, and not too large to be copied.

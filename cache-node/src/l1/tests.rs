@@ -49,7 +49,7 @@ fn the_hottest_entries_come_first() {
         }
     }
     l1.put(name("another's"), Reign::new(2), content(10), None);
-    let found = l1.hottest(|_, tag| tag == Reign::new(1));
+    let found = l1.hottest(&[Reign::new(1)].into());
     let keys: Vec<_> = found.iter().map(|held| held.name().key.as_str().to_owned()).collect();
     assert_eq!(keys, ["hot", "warm", "cold"]);
 }

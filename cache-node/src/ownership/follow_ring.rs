@@ -15,10 +15,11 @@ pub(crate) async fn run(node: Arc<Node>, stop: CancellationToken) {
         match node.origin.ring_digest().await {
             Ok(digest) => {
                 node.status.set_epoch(digest.epoch);
-                // A digest is held only once the rows behind it have been read.
+                // A digest is held only once the rows behind it have been read. The phases of a change leave no trace in them.
+                let rows = RingDigest { change: None, ..digest };
                 let claimed = node.status.claimed.load(Ordering::Acquire);
-                if digest != held && claimed && node.refresh_slots().await.is_ok() {
-                    held = digest;
+                if rows != held && claimed && node.refresh_slots().await.is_ok() {
+                    held = rows;
                 }
                 if let Err(error) = node.settle_seals().await {
                     tracing::warn!(%error, "seals could not be settled now");

@@ -115,3 +115,28 @@ async fn a_seal_that_comes_when_its_change_has_flipped_long_ago_does_not_stay() 
     assert!(!node.settle(change).await.expect("settle").still_sealed);
     assert!(node.write(put("k", "v1")).await.is_ok());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flip_is_confirmed_by_one_read_of_the_table_and_one_that_was_heard_of_by_none() {
+    let fixture = fixture().await;
+    let (node, slot) = (&fixture.node, name("k").slot);
+    let change = begin_change(node).await;
+    let report = node.seal(change, &[slot]).await.expect("sealed");
+    let seal = SealedSlot {
+        slot,
+        owner: id("n1"),
+        owner_incarnation: Incarnation(1),
+        tenure: report.slots[0].tenure,
+        stream: None,
+        receiver: id("n2"),
+        receiver_incarnation: Incarnation(1),
+    };
+    assert_eq!(node.origin.record_seal(change, &[seal]).await, Ok(true));
+    assert!(matches!(node.origin.flip_change(change).await, Ok(FlipOutcome::Flipped { .. })));
+    for reads in [1, 0] {
+        let before = node.refreshes();
+        assert!(!node.settle(change).await.expect("settle").still_sealed);
+        assert_eq!(node.refreshes() - before, reads);
+        assert!(!node.slots.lock(slot).hold.is_mine());
+    }
+}

@@ -19,7 +19,7 @@ use crate::summary::{PhaseTimes, Summary, milliseconds};
 /// What the summary will tell, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    pub(super) copied: Amounts,
+    copied: Amounts,
     pub(super) phases_ms: PhaseTimes,
     pub(super) load: ClusterLoad,
     pub(super) sealed_from: Option<Instant>,
@@ -31,11 +31,18 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Asks the old owners what they hold of the moving slots, and everybody for the load before anything happens.
-    pub(super) async fn before_copy(&mut self, tools: &Tools, change: &ChangeRow) {
+    /// Asks everybody for the load before anything happens, and the old owners what they hold of the moving slots, unless it is
+    /// copied: then their streams say so.
+    pub(super) async fn before_copy(&mut self, tools: &Tools, change: &ChangeRow, cold: bool) {
         let Ok(rows) = patiently(|| tools.origin.nodes()).await else { return };
-        let held = held(tools, &rows, &change.moves, |moving| &moving.from);
+        let held = async { if cold { held(tools, &rows, &change.moves, |moving| &moving.from).await } else { None } };
         (self.held_before, _) = tokio::join!(held, self.load.round(tools, change, &rows));
+    }
+
+    /// So much was copied, of so much.
+    pub(super) fn copied(&mut self, copied: Amounts) {
+        self.copied = copied;
+        self.held_before = self.held_before.or(Some(copied.entries_total));
     }
 
     /// Reads are counted up to now. Only for the summary: who does not answer is left out.

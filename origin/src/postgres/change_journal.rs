@@ -104,9 +104,11 @@ impl PostgresOrigin {
         Ok(!self.rows(Lane::Control, statement).await?.is_empty())
     }
 
-    /// See [`crate::Origin::record_seal`].
+    /// See [`crate::Origin::record_seal`]. Not announced: nothing follows from it for anybody, and all nodes and gateways would
+    /// read the ring at the very moment when writes wait for the flip.
     pub(crate) async fn record_seal(&self, change: ChangeId, seal: &[SealedSlot]) -> Result<bool, OriginError> {
-        self.move_phase(query_as(SEAL).bind(change.0).bind(rows::to_json(seal))).await
+        let statement = query_as::<_, (bool,)>(SEAL).bind(change.0).bind(rows::to_json(seal));
+        Ok(!self.rows(Lane::Control, statement).await?.is_empty())
     }
 
     /// See [`crate::Origin::abort_change`].

@@ -19,7 +19,9 @@ const DIGEST: &str = "SELECT coalesce((SELECT max(epoch) FROM ring_epochs), 0)::
     coalesce((SELECT sum(gained) FROM slots), 0)::bigint, coalesce((SELECT sum(incarnation) FROM nodes), 0)::bigint, \
     c.id, c.phase FROM (SELECT 1) AS one LEFT JOIN (SELECT id, phase FROM ring_changes ORDER BY id DESC LIMIT 1) AS c ON true";
 
-const SLOTS: &str = "SELECT slot, owner, tenure, gained, l2space FROM slots";
+/// One row of lists, as for nodes (see `slots`).
+const SLOTS: &str =
+    "SELECT array_agg(slot), array_agg(owner), array_agg(tenure), array_agg(gained), array_agg(l2space) FROM slots";
 
 const EPOCHS: &str =
     "SELECT epoch, members, change_id, created_ms FROM ring_epochs ORDER BY epoch DESC LIMIT $1::bigint";
@@ -57,14 +59,14 @@ impl PostgresOrigin {
             tx.commit().await?;
             return Ok(None);
         };
-        let slots = tx.rows(query_as(SLOTS)).await?;
+        let slots = tx.row(query_as(SLOTS)).await?.map(rows::slot_columns).transpose()?;
         let nodes = tx.rows(query_as(NODES)).await?;
         let change = tx.row(query_as(ACTIVE)).await?;
         tx.commit().await?;
         Ok(Some(RingState {
             digest: digest.map_or_else(|| Ok(RingDigest::default()), rows::digest)?,
             members: epoch.members,
-            slots: rows::whole_slot_table(slots)?,
+            slots: rows::whole(slots.unwrap_or_default())?,
             nodes: rows::node_rows(nodes)?,
             change: change.map(rows::change_row).transpose()?,
         }))

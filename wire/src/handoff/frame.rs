@@ -46,9 +46,14 @@ pub struct FrameWriter {
 impl FrameWriter {
     /// Appends a frame; answers its length on the wire.
     pub fn write(&mut self, message: &impl Message, out: &mut BytesMut) -> usize {
+        self.write_body(out, |body| message.write(body))
+    }
+
+    /// [`FrameWriter::write`] of the body that `append` appends.
+    pub fn write_body(&mut self, out: &mut BytesMut, append: impl FnOnce(&mut BytesMut)) -> usize {
         let start = out.len();
         out.put_u32(0);
-        message.write(out);
+        append(out);
         let body = out.len() - start - LENGTH;
         let length = u32::try_from(body).expect("values are far below 4 GiB");
         out[start..start + LENGTH].copy_from_slice(&length.to_be_bytes());

@@ -1,6 +1,6 @@
 //! The queue of a stream: bounded, in order, and never in the way of a write.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use origin::StoredEntry;
@@ -8,20 +8,24 @@ use placement::{EntryKey, UserId};
 use wire::entries::Version;
 
 use super::*;
-use crate::clock::Moment;
+use crate::l1::L1;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn name(key: &str) -> EntryName {
     EntryName::new(UserId::parse(b"u").expect("id"), EntryKey::parse(key).expect("key"))
 }
 
-fn entry(bytes: usize) -> Expiring {
+fn entry(key: &str, bytes: usize) -> Arc<Held> {
     let content = StoredEntry {
         value: Bytes::from(vec![0; bytes]),
         content_type: String::new(),
         cache_control: None,
         version: Version(1),
     };
-    Expiring { content: Some(Arc::new(content)), expires_at: Moment::now() }
+    let (l1, reign) = (L1::new(64 << 20, HOUR, HOUR), Reign::new(1));
+    l1.put(name(key), reign, Some(Arc::new(content)), None);
+    l1.to_hand_on(&name(key), reign).expect("held")
 }
 
 fn stream() -> Outgoing {
@@ -35,8 +39,8 @@ fn sent(stream: &Outgoing) -> Vec<String> {
         Next::Send(items) => items
             .iter()
             .map(|item| match item {
-                Item::Copy(name, ..) => format!("copy {}", name.key.as_str()),
-                Item::Value(name, _) => format!("value {}", name.key.as_str()),
+                Item::Copy(held, _) => format!("copy {}", held.name().key.as_str()),
+                Item::Value(held) => format!("value {}", held.name().key.as_str()),
                 Item::Invalidate(name) => format!("invalidate {}", name.key.as_str()),
                 Item::End(_) => "end".to_owned(),
             })
@@ -49,9 +53,9 @@ fn sent(stream: &Outgoing) -> Vec<String> {
 #[test]
 fn nothing_is_sent_without_credit_and_then_all_in_order() {
     let stream = stream();
-    stream.copy(&name("a"), Some(entry(10)), 11);
+    stream.copy(Some(entry("a", 10)), 11);
     stream.invalidate(&name("a"));
-    stream.value(&name("a"), entry(10));
+    stream.value(entry("a", 10));
     stream.append_end(Vec::new());
     assert_eq!(sent(&stream), ["wait"]);
     assert!(stream.credited(0, 1000));
@@ -62,8 +66,9 @@ fn nothing_is_sent_without_credit_and_then_all_in_order() {
 fn writes_that_the_receiver_does_not_keep_up_with_lose_their_values_first_and_then_the_stream() {
     let stream = stream();
     let megabytes = limits::HANDOFF_VALUES_QUEUE >> 20;
+    let large = entry("k", 1 << 20);
     for _ in 0..2 * megabytes {
-        stream.value(&name("k"), entry(1 << 20));
+        stream.value(Arc::clone(&large));
     }
     assert!(!stream.is_broken());
     assert!(stream.lock().queued_writes <= limits::HANDOFF_VALUES_QUEUE);
@@ -81,8 +86,8 @@ fn writes_that_the_receiver_does_not_keep_up_with_lose_their_values_first_and_th
 fn after_the_end_nothing_is_appended() {
     let stream = stream();
     stream.append_end(Vec::new());
-    stream.value(&name("k"), entry(1));
-    stream.copy(&name("k"), Some(entry(1)), 1);
+    stream.value(entry("k", 1));
+    stream.copy(Some(entry("k", 1)), 1);
     assert!(stream.credited(0, 1000));
     assert_eq!(sent(&stream), ["end"]);
 }
@@ -115,13 +120,13 @@ fn a_receiver_cannot_confirm_more_than_was_sent() {
 fn an_entry_counts_as_copied_once_the_receiver_has_it_or_it_is_gone() {
     let stream = stream();
     stream.begin_copy(2, 30);
-    stream.copy(&name("a"), Some(entry(10)), 11);
-    stream.copy(&name("b"), None, 19);
+    stream.copy(Some(entry("a", 10)), 11);
+    stream.copy(None, 19);
     stream.copy_queued();
     assert_eq!((stream.report().entries_copied, stream.report().state), (1, CopyState::Copying));
     assert!(stream.credited(0, 1000));
     let Ok(Next::Send(items)) = stream.next() else { panic!("something to send") };
-    stream.sent(Some(&items[0]), 100);
+    stream.sent([Some(&items[0])], 100);
     assert!(stream.credited(1, 100));
     let report = stream.report();
     assert_eq!((report.entries_copied, report.bytes_copied, report.state), (2, 30, CopyState::CaughtUp));
