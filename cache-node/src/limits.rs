@@ -45,9 +45,9 @@ pub(crate) const HIT_HEAD: usize = 384;
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest control or multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.
 pub(crate) const JSON_BODY_MAX: u64 = 2 * 1024 * 1024;
-/// How many pipelines of look-ups may be under way to one L2 server: what comes meanwhile shares the next, which costs as much as
-/// the look-ups themselves where few clients ask.
-pub(crate) const L2_PIPELINES: usize = 1;
+/// How many pipelines of look-ups may be under way to one L2 server: two, so that one is put together while the other is on its way;
+/// the fewer, the more look-ups share one, which costs as much as all of them where few clients ask.
+pub(crate) const L2_PIPELINES: usize = 2;
 /// How many look-ups share a pipeline: all of one multi-get.
 pub(crate) const L2_LOOK_UPS_PER_PIPELINE: usize = 256;
 /// How many look-ups may wait for a pipeline: a healthy server takes them in a few; more go to the origin at once.
