@@ -103,6 +103,8 @@ pub(crate) const HANDOFF_FRAME_REST: usize = 512 << 10;
 /// How many bytes of entries are looked up, and then sent together, before other tasks of the thread get their turn: some hundred
 /// small ones, a fraction of a millisecond.
 pub(crate) const HANDOFF_TURN_BYTES: u64 = 64 << 10;
+/// How often in a second entries are copied under a bound on the rate: so often that nobody sees the copy come in pushes.
+pub(crate) const HANDOFF_TURNS_PER_SECOND: u64 = 50;
 /// For how many bytes of frames a receiver has room at a time, at least: as many as are written at a time.
 pub(crate) const HANDOFF_READ: usize = HANDOFF_BATCH;
 /// The most bytes of a stream's id.

@@ -8,7 +8,6 @@ use placement::slot_hold::Reign;
 use super::Outgoing;
 use crate::entry_name::EntryName;
 use crate::l1::Held;
-use crate::limits;
 use crate::node::Node;
 use crate::old_bugs::{OldBug, is_back};
 use crate::slots::LockedSlot;
@@ -31,7 +30,7 @@ pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
     stream.begin_copy(hottest.len() as u64, bytes);
     let mut hottest = hottest.into_iter().peekable();
     while hottest.peek().is_some() {
-        let (turn, bytes) = next_turn(&mut hottest);
+        let (turn, bytes) = next_turn(&mut hottest, node.handoff.rate.turn_max());
         tokio::select! {
             () = node.handoff.rate.take(bytes) => {}
             () = stream.ended() => return,
@@ -54,11 +53,9 @@ fn payload(held: &Held) -> u64 {
 }
 
 /// What is copied before other tasks of the thread get their turn: one entry at least.
-fn next_turn(hottest: &mut std::iter::Peekable<impl Iterator<Item = Arc<Held>>>) -> (Vec<Arc<Held>>, u64) {
+fn next_turn(hottest: &mut std::iter::Peekable<impl Iterator<Item = Arc<Held>>>, most: u64) -> (Vec<Arc<Held>>, u64) {
     let (mut turn, mut bytes) = (Vec::new(), 0);
-    while let Some(held) =
-        hottest.next_if(|held| turn.is_empty() || bytes + payload(held) <= limits::HANDOFF_TURN_BYTES)
-    {
+    while let Some(held) = hottest.next_if(|held| turn.is_empty() || bytes + payload(held) <= most) {
         bytes += payload(&held);
         turn.push(held);
     }

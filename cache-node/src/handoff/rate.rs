@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::limits;
+
 /// How long a paused copy waits before it looks again: the notification does the rest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -32,6 +34,14 @@ impl Rate {
             drop(state);
             self.changed.notify_waiters();
         }
+    }
+
+    /// How many bytes may be taken at a time: under a bound so few that copying goes on evenly.
+    pub(super) fn turn_max(&self) -> u64 {
+        let rate = self.lock().bytes_per_second;
+        rate.map_or(limits::HANDOFF_TURN_BYTES, |rate| {
+            (rate / limits::HANDOFF_TURNS_PER_SECOND).min(limits::HANDOFF_TURN_BYTES)
+        })
     }
 
     /// Returns when so many bytes may be copied.
@@ -90,6 +100,16 @@ mod tests {
             rate.take(1000).await;
         }
         assert_eq!(began.elapsed().as_millis(), 4000);
+    }
+
+    #[test]
+    fn a_bound_makes_the_turns_small_and_none_makes_them_larger_than_allowed() {
+        let rate = Rate::default();
+        assert_eq!(rate.turn_max(), limits::HANDOFF_TURN_BYTES);
+        for (set, most) in [(u64::MAX, limits::HANDOFF_TURN_BYTES), (50_000, 1000), (1, 0), (0, 0)] {
+            rate.set(Some(set));
+            assert_eq!(rate.turn_max(), most, "{set}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
