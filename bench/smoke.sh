@@ -29,6 +29,8 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
+# There before anybody looks into it: a program in the background opens its files when it gets its turn.
+: >"$scratch/out"
 "$programs/shardcache" --listen 127.0.0.1:0 --data-dir "$scratch/data" >"$scratch/out" 2>"$scratch/log" </dev/null &
 cluster=$!
 

@@ -42,6 +42,8 @@ if ! cmp -s tests/api/requirements.txt "$tools/requirements.txt"; then
     cp tests/api/requirements.txt "$tools/"
 fi
 
+# There before anybody looks into it: a program in the background opens its files when it gets its turn.
+: >"$scratch/out"
 "$programs/shardcache" --listen 127.0.0.1:0 --data-dir "$scratch/data" >"$scratch/out" 2>"$scratch/log" </dev/null &
 cluster=$!
 url=""
