@@ -22,20 +22,17 @@ pub(super) fn begin(node: &Arc<Node>, get: &PlainGet<'_>) -> Option<AnswerSoon> 
     let (node, began) = (Arc::clone(node), Moment::now());
     Some(Box::pin(async move {
         let request_id = request_id.as_deref();
-        let refused = match node.in_progress.try_acquire() {
-            Err(_) => reads::overloaded(),
-            Ok(_permit) => match node.read(&name).await {
-                Ok(read) => match read.content.as_deref().and_then(Found::stored) {
-                    Some(found) => {
-                        listing::count(&node, &read);
-                        return fetched(&node, &found, &read, request_id, began);
-                    }
-                    None => reads::answer_to(&node, &HeaderMap::new(), Ok(read)),
-                },
-                refused => reads::answer_to(&node, &HeaderMap::new(), refused),
-            },
+        let read = match node.in_progress.try_acquire() {
+            Ok(_permit) => node.read(&name).await,
+            Err(_) => return in_full(&node, reads::overloaded(), request_id, began),
         };
-        in_full(&node, refused, request_id, began)
+        if let Ok(read) = &read
+            && let Some(found) = read.content.as_deref().and_then(Found::stored)
+        {
+            listing::count(&node, read);
+            return fetched(&node, &found, read, request_id, began);
+        }
+        in_full(&node, reads::answer_to(&node, &HeaderMap::new(), read), request_id, began)
     }))
 }
 

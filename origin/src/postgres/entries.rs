@@ -53,7 +53,7 @@ const PUT: &str = fenced!(
      RETURNING e.version, (e.xmax = 0) AS created"
 );
 
-/// The same, whatever is there: one row if the fence held, else none. A third cheaper than to ask for all that [`PUT`] answers.
+/// The same, whatever is there: one row if the fence held, else none. Nothing else has to be asked for, and most writes are such.
 const PUT_ANYWAY: &str = "WITH g AS MATERIALIZED (SELECT slot FROM slots WHERE slot = $1::int AND tenure = $2::bigint FOR SHARE) \
      INSERT INTO entries AS e (usr, key, value, content_type, cache_control, version, updated_ms) \
      SELECT $3::text, $4::text, $5::bytea, $6::text, $7::text, nextval('version_seq'), \

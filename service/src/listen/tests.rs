@@ -62,6 +62,17 @@ impl Server {
         timeout(SOON, self.gate.arrived.acquire()).await.expect("in time").expect("open").forget();
     }
 
+    /// Stops it; returns when nobody can connect any more.
+    async fn stops_listening(&self) {
+        self.stop.cancel();
+        let refused = async {
+            while TcpStream::connect(self.address).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(SOON, refused).await.expect("no new connections");
+    }
+
     async fn has_stopped(self) {
         timeout(SOON, self.serving).await.expect("stopped in time").expect("no panic");
     }

@@ -25,13 +25,7 @@ async fn a_request_in_flight_is_answered_during_a_stop_and_its_connection_closed
     let mut busy = server.connect().await;
     send(&mut busy, GET_WAIT).await;
     server.request_has_come().await;
-    server.stop.cancel();
-    let refused = async {
-        while TcpStream::connect(server.address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(SOON, refused).await.expect("no new connections");
+    server.stops_listening().await;
     server.gate.go_on.add_permits(1);
     let answer = to_the_end(&mut busy).await.to_lowercase();
     assert!(answer.contains("\r\nconnection: close\r\n") && answer.ends_with("ok"), "{answer}");
@@ -44,13 +38,7 @@ async fn an_answer_on_its_way_past_hyper_is_given_during_a_stop_and_its_connecti
     let mut busy = server.connect().await;
     send(&mut busy, "GET /soon/a HTTP/1.1\r\nhost: x\r\n\r\n").await;
     server.request_has_come().await;
-    server.stop.cancel();
-    let refused = async {
-        while TcpStream::connect(server.address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(SOON, refused).await.expect("no new connections");
+    server.stops_listening().await;
     server.gate.go_on.add_permits(1);
     assert_eq!(to_the_end(&mut busy).await, echoed("lane", "a"));
     server.has_stopped().await;
