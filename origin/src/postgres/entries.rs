@@ -31,7 +31,7 @@ type WriteTuple = (bool, Option<i64>, Option<bool>, Option<i64>);
 /// The fence and the answer, around the part that differs. `FOR SHARE` and not `FOR KEY SHARE`: it must block the update of
 /// the tenure. MATERIALIZED: locked once, whoever reads it. `xmax = 0` only on a row that the statement inserted.
 macro_rules! fenced {
-    ($write:literal) => {
+    ($write:expr) => {
         concat!(
             "WITH g AS MATERIALIZED (SELECT slot FROM slots WHERE slot = $1::int AND tenure = $2::bigint FOR SHARE), w AS (",
             $write,
@@ -42,25 +42,38 @@ macro_rules! fenced {
     };
 }
 
+/// What a PUT does, from where a fence `g` and its values are: a new row, or all of the old one but its name.
+macro_rules! upsert {
+    ($values:literal) => {
+        concat!(
+            "INSERT INTO entries AS e (usr, key, value, content_type, cache_control, version, updated_ms) SELECT ",
+            $values,
+            " ON CONFLICT (usr, key) DO UPDATE SET value = EXCLUDED.value, content_type = EXCLUDED.content_type, \
+              cache_control = EXCLUDED.cache_control, version = nextval('version_seq'), updated_ms = EXCLUDED.updated_ms "
+        )
+    };
+}
+
+pub(super) use upsert;
+
 /// Creates, or replaces what `$8..$10` allow.
-const PUT: &str = fenced!(
-    "INSERT INTO entries AS e (usr, key, value, content_type, cache_control, version, updated_ms) \
-     SELECT $3::text, $4::text, $8::bytea, $9::text, $10::text, nextval('version_seq'), \
-            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM g \
-     ON CONFLICT (usr, key) DO UPDATE SET value = EXCLUDED.value, content_type = EXCLUDED.content_type, \
-            cache_control = EXCLUDED.cache_control, version = nextval('version_seq'), updated_ms = EXCLUDED.updated_ms \
-     WHERE ($5::bool OR e.version = ANY($6::bigint[])) = $7::bool \
-     RETURNING e.version, (e.xmax = 0) AS created"
-);
+const PUT: &str = fenced!(concat!(
+    upsert!(
+        "$3::text, $4::text, $8::bytea, $9::text, $10::text, nextval('version_seq'), \
+         floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM g"
+    ),
+    "WHERE ($5::bool OR e.version = ANY($6::bigint[])) = $7::bool RETURNING e.version, (e.xmax = 0) AS created"
+));
 
 /// The same, whatever is there: one row if the fence held, else none. Nothing else has to be asked for, and most writes are such.
-const PUT_ANYWAY: &str = "WITH g AS MATERIALIZED (SELECT slot FROM slots WHERE slot = $1::int AND tenure = $2::bigint FOR SHARE) \
-     INSERT INTO entries AS e (usr, key, value, content_type, cache_control, version, updated_ms) \
-     SELECT $3::text, $4::text, $5::bytea, $6::text, $7::text, nextval('version_seq'), \
-            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM g \
-     ON CONFLICT (usr, key) DO UPDATE SET value = EXCLUDED.value, content_type = EXCLUDED.content_type, \
-            cache_control = EXCLUDED.cache_control, version = nextval('version_seq'), updated_ms = EXCLUDED.updated_ms \
-     RETURNING e.version, (e.xmax = 0)";
+const PUT_ANYWAY: &str = concat!(
+    "WITH g AS MATERIALIZED (SELECT slot FROM slots WHERE slot = $1::int AND tenure = $2::bigint FOR SHARE) ",
+    upsert!(
+        "$3::text, $4::text, $5::bytea, $6::text, $7::text, nextval('version_seq'), \
+         floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM g"
+    ),
+    "RETURNING e.version, (e.xmax = 0)"
+);
 
 /// Replaces only: an `If-Match` must not create, not even when the entry is deleted meanwhile.
 const REPLACE: &str = fenced!(

@@ -9,6 +9,7 @@ use sqlx::query_as;
 use wire::entries::Version;
 
 use super::PostgresOrigin;
+use super::entries::upsert;
 use crate::entries::{FencedWrite, Precondition, WriteAnswer, WriteKind};
 use crate::error::WriteError;
 use crate::pool::Lane;
@@ -21,16 +22,17 @@ const VALUE_MAX: usize = 16 << 10;
 /// it out. SKIP LOCKED: a slot whose tenure is being changed just now holds up nobody but the writes of its own, which go alone; and
 /// a statement that waits for no slot can be in no deadlock over them. The locked row is the newest version of it, so that
 /// the tenure compared is the one in force until we commit.
-const PUT_MANY: &str = "WITH g AS MATERIALIZED (SELECT slot, tenure FROM slots WHERE slot = ANY((SELECT $1::int[])::int[]) FOR SHARE SKIP LOCKED) \
-     INSERT INTO entries AS e (usr, key, value, content_type, cache_control, version, updated_ms) \
-     SELECT a.usr, a.key, a.value, a.content_type, a.cache_control, nextval('version_seq'), \
-            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint \
-     FROM unnest((SELECT $1::int[]), (SELECT $2::bigint[]), (SELECT $3::text[]), (SELECT $4::text[]), (SELECT $5::bytea[]), \
-          (SELECT $6::text[]), (SELECT $7::text[])) AS a (slot, tenure, usr, key, value, content_type, cache_control) \
-     JOIN g ON g.slot = a.slot AND g.tenure = a.tenure \
-     ON CONFLICT (usr, key) DO UPDATE SET value = EXCLUDED.value, content_type = EXCLUDED.content_type, \
-            cache_control = EXCLUDED.cache_control, version = nextval('version_seq'), updated_ms = EXCLUDED.updated_ms \
-     RETURNING e.usr, e.key, e.version, (e.xmax = 0)";
+const PUT_MANY: &str = concat!(
+    "WITH g AS MATERIALIZED (SELECT slot, tenure FROM slots WHERE slot = ANY((SELECT $1::int[])::int[]) FOR SHARE SKIP LOCKED) ",
+    upsert!(
+        "a.usr, a.key, a.value, a.content_type, a.cache_control, nextval('version_seq'), \
+         floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint \
+         FROM unnest((SELECT $1::int[]), (SELECT $2::bigint[]), (SELECT $3::text[]), (SELECT $4::text[]), (SELECT $5::bytea[]), \
+              (SELECT $6::text[]), (SELECT $7::text[])) AS a (slot, tenure, usr, key, value, content_type, cache_control) \
+         JOIN g ON g.slot = a.slot AND g.tenure = a.tenure"
+    ),
+    "RETURNING e.usr, e.key, e.version, (e.xmax = 0)"
+);
 
 /// `usr, key, version, created`: what was written.
 type WrittenTuple = (String, String, i64, bool);
