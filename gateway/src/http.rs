@@ -13,24 +13,24 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
-use placement::{EntryKey, UserId};
+use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
 use service::listen::Handler;
 use service::request_metrics::Route;
 use tokio::time::Instant;
 use tower::ServiceExt;
-use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX, decode_key};
+use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
 use wire::headers::{X_REQUEST_ID, X_RING_EPOCH};
 use wire::{Problem, ProblemCode};
 
+use crate::admit::Admitted;
 use crate::answer_body::AnswerBody;
 use crate::forward::{Forwarded, Head};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::retry::Kind;
-use crate::route_user::user_of;
 
 /// The service of one gateway.
 pub(crate) struct App {
@@ -74,7 +74,7 @@ impl App {
         let route = Route::of(request.method(), path);
         let checked = match self.gateway.in_progress.try_acquire() {
             Err(_) => Err(Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
-            Ok(permit) => self.check_head(&request, route, client).map(|(user, key)| (permit, user, key)),
+            Ok(permit) => self.gateway.admit(&request, route, client.0).map(|admitted| (permit, admitted)),
         };
         let request_id = request_id.clone();
         match checked {
@@ -82,7 +82,7 @@ impl App {
                 let response = self.conclude(refused(request, problem), route, began);
                 Box::pin(std::future::ready(response))
             }
-            Ok((permit, user, Some(key))) if matches!(route, Route::get | Route::head) => {
+            Ok((permit, Admitted { user, key: Some(key) })) if matches!(route, Route::get | Route::head) => {
                 let read = Forwarded::read(Head::of(&request), user, key, request_id);
                 Box::pin(async move {
                     let _permit = permit;
@@ -90,7 +90,7 @@ impl App {
                     self.conclude(response, route, began)
                 })
             }
-            Ok((permit, user, _)) => Box::pin(async move {
+            Ok((permit, Admitted { user, .. })) => Box::pin(async move {
                 let _permit = permit;
                 let response = self.with_body(request, route, user, request_id).await;
                 self.conclude(response, route, began)
@@ -130,31 +130,6 @@ impl App {
         let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
         // The body was waited for in a time of its own.
         self.gateway.forward(&forwarded, Instant::now()).await
-    }
-
-    /// The user, and the key where the path has one.
-    fn check_head(
-        &self,
-        request: &Request<Incoming>,
-        route: Route,
-        client: Client,
-    ) -> Result<(UserId, Option<EntryKey>), Problem> {
-        let allowed = match route {
-            Route::other => "GET, HEAD, PUT, DELETE",
-            Route::list if request.method() != Method::GET => "GET",
-            Route::mget if request.method() != Method::POST => "POST",
-            _ => "",
-        };
-        if !allowed.is_empty() {
-            return Err(Problem::new(ProblemCode::MethodNotAllowed, format!("this route has {allowed}")));
-        }
-        let user = user_of(request.headers(), self.gateway.config.keyless, Some(client.0))?;
-        let key = request.uri().path().strip_prefix(ENTRIES_PREFIX).map(decode_key).transpose();
-        let key = key.map_err(|invalid| Problem::new(ProblemCode::KeyInvalid, invalid.to_string()))?;
-        if !matches!(route, Route::put | Route::mget) && !request.body().is_end_stream() {
-            return Err(Problem::new(ProblemCode::RequestInvalid, "this request has no body"));
-        }
-        Ok((user, key))
     }
 }
 

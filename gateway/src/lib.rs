@@ -1,5 +1,6 @@
 //! The gateway: routes by `X-User-ID` over its copy of the versioned ring, to the node that owns the user's slot.
 
+mod admit;
 mod answer_body;
 mod follow_ring;
 mod forward;
