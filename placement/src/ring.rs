@@ -1,8 +1,10 @@
 //! The ring: an epoch, its members, and the owner of every slot. Look-up is an array index.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, NodeId, SLOT_COUNT, Slot, UserId, Weight};
+use crate::{Epoch, NodeId, PinnedUser, SLOT_COUNT, Slot, UserId, Weight};
 
 /// A node that owns slots, or is about to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +22,10 @@ pub struct Ring {
     members: Vec<Member>,
     /// Index into `members`, per slot.
     owners: Box<[u16; SLOT_COUNT]>,
+    /// Users with a slot of their own, in the order of their slots, each with an index into `members`.
+    pinned: Vec<(UserId, u16)>,
+    /// Index into `pinned`, by user.
+    pinned_places: HashMap<UserId, u16>,
 }
 
 /// Why members and owners make no ring.
@@ -34,6 +40,9 @@ pub enum RingInvalid {
     /// A name given twice.
     #[error("{0} is a member twice")]
     DuplicateMember(NodeId),
+    /// Pinned slots that are not those from 4096 on, or a user with two of them.
+    #[error("the slots of single users are not a row without gaps, each of another user")]
+    PinnedNotInOrder,
     /// An owner that is no member.
     #[error("slot {slot} is owned by {owner}, which is no member")]
     OwnerNotMember {
@@ -54,13 +63,23 @@ impl Ring {
         check_members(&members)?;
         let mut owners = Box::new([0u16; SLOT_COUNT]);
         for slot in Slot::all() {
-            let owner = owner_of(slot);
-            let index = members
-                .binary_search_by(|member| member.id.cmp(&owner))
-                .map_err(|_| RingInvalid::OwnerNotMember { slot, owner })?;
-            owners[slot.index()] = index as u16;
+            owners[slot.index()] = index_of(&members, slot, owner_of(slot))?;
         }
-        Ok(Self { epoch, members, owners })
+        Ok(Self { epoch, members, owners, pinned: Vec::new(), pinned_places: HashMap::new() })
+    }
+
+    /// The same ring with these users pinned, in the order of their slots.
+    pub fn with_pinned(mut self, users: impl IntoIterator<Item = (PinnedUser, NodeId)>) -> Result<Self, RingInvalid> {
+        for (pinned, owner) in users {
+            let place = self.pinned.len();
+            let owner = index_of(&self.members, pinned.slot, owner)?;
+            let is_next = Slot::pinned(place) == Some(pinned.slot);
+            if !is_next || self.pinned_places.insert(pinned.user.clone(), place as u16).is_some() {
+                return Err(RingInvalid::PinnedNotInOrder);
+            }
+            self.pinned.push((pinned.user, owner));
+        }
+        Ok(self)
     }
 
     /// The ring's number.
@@ -84,30 +103,55 @@ impl Ring {
     }
 
     /// The owner of a slot as an index into [`Ring::members`].
+    ///
+    /// # Panics
+    /// If the slot is a pinned one that no user of this ring has.
     pub fn owner_index(&self, slot: Slot) -> usize {
-        usize::from(self.owners[slot.index()])
+        usize::from(match self.owners.get(slot.index()) {
+            Some(owner) => *owner,
+            None => self.pinned[slot.index() - SLOT_COUNT].1,
+        })
+    }
+
+    /// The slot that a user is served under: its own, or its home.
+    pub fn slot_of_user(&self, user: &UserId) -> Slot {
+        // Nearly no ring has any: the user's id need not be hashed once more.
+        let place = if self.pinned.is_empty() { None } else { self.pinned_places.get(user) };
+        place.and_then(|&place| Slot::pinned(usize::from(place))).unwrap_or_else(|| Slot::of_user(user))
     }
 
     /// The owner of a user's slot.
     pub fn owner_of_user(&self, user: &UserId) -> &NodeId {
-        self.owner(Slot::of_user(user))
+        self.owner(self.slot_of_user(user))
     }
 
-    /// How many slots each member owns, in the order of [`Ring::members`].
+    /// All slots of the ring, in order: by hash, then pinned.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        Slot::every().take(SLOT_COUNT + self.pinned.len())
+    }
+
+    /// Users with a slot of their own, in the order of their slots.
+    pub fn pinned_users(&self) -> impl Iterator<Item = PinnedUser> + '_ {
+        let slots = Slot::every().skip(SLOT_COUNT);
+        slots.zip(&self.pinned).map(|(slot, (user, _))| PinnedUser { slot, user: user.clone() })
+    }
+
+    /// How many slots each member owns, pinned ones among them, in the order of [`Ring::members`].
     pub fn slots_per_member(&self) -> Vec<usize> {
         let mut counts = vec![0; self.members.len()];
-        for &owner in self.owners.iter() {
-            counts[usize::from(owner)] += 1;
+        for owner in self.owners.iter().chain(self.pinned.iter().map(|(_, owner)| owner)) {
+            counts[usize::from(*owner)] += 1;
         }
         counts
     }
 
-    /// The slots that have another owner in `next`.
+    /// The slots by hash that have another owner in `next`.
     pub fn moves_to<'a>(&'a self, next: &'a Ring) -> impl Iterator<Item = SlotMove> + 'a {
         Slot::all().filter(|&slot| self.owner(slot) != next.owner(slot)).map(|slot| SlotMove {
             slot,
             from: self.owner(slot).clone(),
             to: next.owner(slot).clone(),
+            leaves: None,
         })
     }
 }
@@ -121,6 +165,21 @@ pub struct SlotMove {
     pub from: NodeId,
     /// Its owner after.
     pub to: NodeId,
+    /// Only this user moves, to a slot of its own, of which `to` is the owner; the slot itself, its home, stays with `from`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<PinnedUser>,
+}
+
+impl SlotMove {
+    /// The slot that the receiver gains.
+    pub fn gained_slot(&self) -> Slot {
+        self.leaves.as_ref().map_or(self.slot, |pinned| pinned.slot)
+    }
+}
+
+fn index_of(sorted: &[Member], slot: Slot, owner: NodeId) -> Result<u16, RingInvalid> {
+    let index = sorted.binary_search_by(|member| member.id.cmp(&owner));
+    index.map(|index| index as u16).map_err(|_| RingInvalid::OwnerNotMember { slot, owner })
 }
 
 /// Checks names and number of members, which must be sorted by name.

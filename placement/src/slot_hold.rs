@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{ChangeId, Gained, Tenure};
+use crate::{ChangeId, Gained, PinnedUsers, Slot, Tenure};
 
 /// A node-local number of one unbroken possession of a slot; entries in L1 are tagged with it. 0 is "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +36,8 @@ pub struct HoldRow {
     pub gained: Gained,
     /// The L2 space in force.
     pub l2_space: Option<Arc<str>>,
+    /// Users whose home the slot is and who have one of their own.
+    pub pinned: PinnedUsers,
 }
 
 /// What one node holds of one slot. The default is "never heard of it".
@@ -48,6 +50,7 @@ pub struct SlotHold {
     reign: Reign,
     sealed: Option<ChangeId>,
     void_unconfirmed: bool,
+    pinned: PinnedUsers,
 }
 
 /// What applying a row did.
@@ -84,6 +87,7 @@ impl SlotHold {
         self.tenure = row.tenure;
         self.gained = row.gained;
         self.l2_space = row.l2_space;
+        self.pinned = row.pinned;
         if same_reign {
             return Applied::SameReign;
         }
@@ -146,6 +150,21 @@ impl SlotHold {
         self.mine
     }
 
+    /// Whether this node may serve a user under the slot, as far as it knows: it owns the slot, and the user has none of its own.
+    pub fn serves(&self, user: &str) -> bool {
+        self.mine && self.pinned_slot(user).is_none()
+    }
+
+    /// The slot of its own of a user whose home this slot is. Never right of a pinned slot, which is no user's home.
+    pub fn pinned_slot(&self, user: &str) -> Option<Slot> {
+        self.pinned.slot_of(user)
+    }
+
+    /// Whether any user whose home this slot is has one of its own.
+    pub fn has_pinned(&self) -> bool {
+        !self.pinned.is_empty()
+    }
+
     /// The newest tenure seen.
     pub fn tenure(&self) -> Tenure {
         self.tenure
@@ -177,7 +196,13 @@ mod tests {
     use super::*;
 
     fn row(mine: bool, tenure: i64, gained: i64) -> HoldRow {
-        HoldRow { mine, tenure: Tenure(tenure), gained: Gained(gained), l2_space: Some("a/b/1".into()) }
+        HoldRow {
+            mine,
+            tenure: Tenure(tenure),
+            gained: Gained(gained),
+            l2_space: Some("a/b/1".into()),
+            pinned: PinnedUsers::NONE,
+        }
     }
 
     fn held() -> SlotHold {
@@ -240,6 +265,21 @@ mod tests {
         assert!(hold.unseal_flipped(ChangeId(1), Tenure(6)));
         assert_eq!(hold.sealed(), None);
         assert!(!hold.unseal_flipped(ChangeId(1), Tenure(6)), "it is not sealed any more");
+    }
+
+    #[test]
+    fn a_user_that_is_pinned_is_not_served_under_its_home_and_the_others_keep_their_reign() {
+        let mut hold = held();
+        hold.seal(ChangeId(1)).expect("free");
+        assert!(hold.serves("ada"));
+        let pinned: PinnedUsers = "4096:ada".parse().expect("a list");
+        let flipped = HoldRow { pinned, ..row(true, 6, 5) };
+        assert_eq!(hold.apply(flipped, || unreachable!()), Applied::SameReign);
+        assert_eq!(hold.sealed(), Some(ChangeId(1)), "until the journal says that the change has flipped");
+        assert!(hold.unseal_flipped(ChangeId(1), Tenure(6)));
+        assert_eq!((hold.serves("ada"), hold.serves("bob"), hold.reign()), (false, true, Reign::new(1)));
+        assert_eq!(hold.apply(row(true, 5, 5), || unreachable!()), Applied::Stale);
+        assert!(!hold.serves("ada"), "a late row does not bring the user back");
     }
 
     #[test]

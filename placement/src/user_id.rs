@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A checked user id: 1 to 256 bytes of visible ASCII, compared byte for byte.
 ///
 /// Cheap to clone. Its `Debug` hides the id: raw user ids never reach a log.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct UserId(Arc<str>);
 
 /// Why a byte string is no user id.
@@ -33,6 +36,20 @@ impl UserId {
     /// The id itself.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for UserId {
+    type Error = UserIdInvalid;
+
+    fn try_from(id: String) -> Result<Self, UserIdInvalid> {
+        Self::parse(id.as_bytes())
+    }
+}
+
+impl From<UserId> for String {
+    fn from(id: UserId) -> String {
+        id.0.as_ref().to_owned()
     }
 }
 

@@ -31,9 +31,9 @@ pub enum RegisterStep {
     Register,
 }
 
-/// W1: `unsettled` says whether the slot has a write of unknown outcome, `writer_active` whether the key has a writer.
-pub fn register_step(hold: &SlotHold, unsettled: bool, writer_active: bool) -> RegisterStep {
-    if !hold.is_mine() {
+/// W1: `user` is whose entry is written; `unsettled` says whether the slot has a write of unknown outcome, `writer_active` whether the key has a writer.
+pub fn register_step(hold: &SlotHold, user: &str, unsettled: bool, writer_active: bool) -> RegisterStep {
+    if !hold.serves(user) {
         return RegisterStep::NotOwner;
     }
     if hold.sealed().is_some() {
@@ -131,11 +131,17 @@ impl WriteStage {
 mod tests {
     use super::*;
     use crate::slot_hold::HoldRow;
-    use crate::{ChangeId, Gained};
+    use crate::{ChangeId, Gained, PinnedUsers};
 
     fn held(l2_space: Option<&str>) -> SlotHold {
         let mut hold = SlotHold::default();
-        let row = HoldRow { mine: true, tenure: Tenure(5), gained: Gained(5), l2_space: l2_space.map(Arc::from) };
+        let row = HoldRow {
+            mine: true,
+            tenure: Tenure(5),
+            gained: Gained(5),
+            l2_space: l2_space.map(Arc::from),
+            pinned: PinnedUsers::NONE,
+        };
         hold.apply(row, || Reign::new(2));
         hold
     }
@@ -144,13 +150,13 @@ mod tests {
 
     #[test]
     fn a_write_registers_at_the_owner_of_an_unsealed_slot_without_unknown_writes_on_a_free_key() {
-        assert_eq!(register_step(&SlotHold::default(), false, false), RegisterStep::NotOwner);
-        assert_eq!(register_step(&held(None), false, false), RegisterStep::Register);
-        assert_eq!(register_step(&held(None), false, true), RegisterStep::KeyBusy);
-        assert_eq!(register_step(&held(None), true, true), RegisterStep::SlotBusy(SlotBusy::Unsettled));
+        assert_eq!(register_step(&SlotHold::default(), "u", false, false), RegisterStep::NotOwner);
+        assert_eq!(register_step(&held(None), "u", false, false), RegisterStep::Register);
+        assert_eq!(register_step(&held(None), "u", false, true), RegisterStep::KeyBusy);
+        assert_eq!(register_step(&held(None), "u", true, true), RegisterStep::SlotBusy(SlotBusy::Unsettled));
         let mut sealed = held(None);
         sealed.seal(ChangeId(1)).expect("free");
-        assert_eq!(register_step(&sealed, true, true), RegisterStep::SlotBusy(SlotBusy::Sealed));
+        assert_eq!(register_step(&sealed, "u", true, true), RegisterStep::SlotBusy(SlotBusy::Sealed));
     }
 
     #[test]
