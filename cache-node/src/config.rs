@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::{NodeId, Weight};
+use placement::{NodeId, Pool, Weight};
 use service::settings::ClusterToken;
 
 use crate::drain::Drain;
@@ -20,6 +20,8 @@ pub struct Config {
     pub advertise: String,
     /// The weight `add-node` gives it by default.
     pub weight: Weight,
+    /// The pool it serves.
+    pub pool: Pool,
     /// L2 servers; a slot's entries live on one of them. Empty: no L2.
     pub redis_urls: Vec<RedisUrl>,
     /// Bound of L1, in bytes of keys, values and overhead.
@@ -51,6 +53,7 @@ impl Config {
             node_id,
             advertise,
             weight: Weight::default(),
+            pool: Pool::default(),
             redis_urls: Vec::new(),
             l1_bytes: 256 << 20,
             l1_ttl: Duration::from_secs(600),

@@ -159,7 +159,7 @@ fn verdict(look: &Look, me: &NodeId, members: &[NodeId]) -> Option<End> {
 #[cfg(test)]
 mod tests {
     use origin::Term;
-    use placement::Weight;
+    use placement::{Pool, Weight};
 
     use super::*;
 
@@ -172,6 +172,7 @@ mod tests {
             id: id(name),
             address: format!("{name}:7000"),
             weight: Weight::default(),
+            pool: Pool::default(),
             incarnation: Incarnation(1),
             lease_left_ms,
             leaving,

@@ -24,9 +24,15 @@ pub(crate) struct AskedName<'a> {
 }
 
 impl EntryName {
+    /// The name of an entry of a user that is served under its home.
     pub(crate) fn new(user: UserId, key: EntryKey) -> Self {
+        Self::under(Slot::of_user(&user), user, key)
+    }
+
+    /// The name of an entry that is served under this slot: the user's home, or its own.
+    pub(crate) fn under(slot: Slot, user: UserId, key: EntryKey) -> Self {
         let hash = hash_of(user.as_str(), key.as_str());
-        Self { slot: Slot::of_user(&user), hash, user, key }
+        Self { slot, hash, user, key }
     }
 
     /// For a look-up.
@@ -61,11 +67,16 @@ impl<'a> AskedName<'a> {
         if is_plain { Self::of(user, encoded_key) } else { None }
     }
 
-    /// The name of a user and a decoded key; `None`: one of them is not valid.
+    /// The name of a user and a decoded key, under the user's home; `None`: one of them is not valid.
     pub(crate) fn of(user: &'a [u8], key: &'a str) -> Option<Self> {
         let user = UserId::check(user).ok()?;
         EntryKey::check(key).ok()?;
         Some(Self { user, key, slot: Slot::of_user_text(user), hash: hash_of(user, key) })
+    }
+
+    /// The same name under this slot.
+    pub(crate) fn under(self, slot: Slot) -> Self {
+        Self { slot, ..self }
     }
 
     /// The same name, to be kept.

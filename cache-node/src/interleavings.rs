@@ -7,7 +7,7 @@ use bytes::Bytes;
 use origin::{DatabaseUrl, NewChange, OpenOptions, Origin, Precondition, SlotRow, StoredEntry, WriteAnswer, WriteKind};
 use placement::freshness::Bypass;
 use placement::ring::SlotMove;
-use placement::{ChangeId, EntryKey, Epoch, Member, NodeId, Ring, Slot, UserId, Weight};
+use placement::{ChangeId, EntryKey, Epoch, Member, NodeId, PinnedUsers, Pool, Ring, Slot, UserId, Weight};
 use tokio_util::sync::CancellationToken;
 use wire::entries::Version;
 
@@ -60,7 +60,7 @@ pub(crate) async fn fixture() -> Fixture {
 pub(crate) async fn claim(node: &Node) {
     let asked_at = crate::clock::Moment::now();
     let config = &node.config;
-    let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, LEASE).await;
+    let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, &config.pool, LEASE).await;
     let Ok(origin::ClaimOutcome::Claimed { incarnation, slots }) = claimed else { panic!("{claimed:?}") };
     node.status.set_incarnation(incarnation);
     node.apply_rows(&slots, node.slots.era());
@@ -155,6 +155,8 @@ async fn a_load_that_began_under_another_reign_does_not_store() {
         tenure: placement::Tenure(tenure + newer),
         gained: placement::Gained(tenure + newer),
         l2_space: None,
+        pinned: PinnedUsers::NONE,
+        pool: None,
     };
     // Lost and won back, as rows may show it.
     node.apply_rows(&[row("n2", 1), row("n1", 2)], node.slots.era());
@@ -238,7 +240,11 @@ async fn a_fenced_node_owns_nothing_and_serves_nothing_it_remembered() {
     node.write(put("k", "v1")).await.expect("write");
     node.origin.release_lease(&id("n1"), node.status.incarnation()).await.expect("release");
     // Another process of the same name starts.
-    let other = node.origin.claim_node(&id("n1"), "127.0.0.1:1", Weight::default(), LEASE).await.expect("claim");
+    let other = node
+        .origin
+        .claim_node(&id("n1"), "127.0.0.1:1", Weight::default(), &Pool::default(), LEASE)
+        .await
+        .expect("claim");
     assert!(matches!(other, origin::ClaimOutcome::Claimed { .. }));
     assert_eq!(node.refresh_slots().await, Ok(Refreshed::Fenced));
     let refused = node.write(put("k", "v2")).await.expect_err("fenced");
@@ -256,7 +262,8 @@ async fn a_write_whose_slot_was_lost_and_won_back_since_it_registered_is_refused
     for owner in ["n2", "n1"] {
         let newer = slot_row(node, slot).1 + 1;
         let (tenure, gained) = (placement::Tenure(newer), placement::Gained(newer));
-        let row = SlotRow { slot, owner: id(owner), tenure, gained, l2_space: None };
+        let row =
+            SlotRow { slot, owner: id(owner), tenure, gained, l2_space: None, pinned: PinnedUsers::NONE, pool: None };
         node.apply_rows(&[row], node.slots.era());
     }
     assert!(matches!(registered.prepare_for_test().await, Err(WriteRefused::NotOwner(_))));
@@ -310,14 +317,18 @@ async fn without_a_lease_reads_go_to_the_origin() {
 
 /// A change that moves the test user's slot to a second, registered node.
 pub(crate) async fn begin_change(node: &Node) -> ChangeId {
-    let claimed = node.origin.claim_node(&id("n2"), "127.0.0.1:2", Weight::default(), LEASE).await.expect("claim");
+    let claimed = node
+        .origin
+        .claim_node(&id("n2"), "127.0.0.1:2", Weight::default(), &Pool::default(), LEASE)
+        .await
+        .expect("claim");
     assert!(matches!(claimed, origin::ClaimOutcome::Claimed { .. }));
     let member = |name: &str| Member { id: id(name), weight: Weight::default() };
     let change = NewChange {
         action: "add-node n2".to_owned(),
         from_epoch: Epoch(1),
         members: vec![member("n1"), member("n2")],
-        moves: vec![SlotMove { slot: name("k").slot, from: id("n1"), to: id("n2") }],
+        moves: vec![SlotMove::new(name("k").slot, id("n1"), id("n2"))],
         operator: "test".to_owned(),
     };
     match node.origin.begin_change(&change).await.expect("begin") {

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use origin::StoredEntry;
-use placement::Slot;
 use placement::slot_hold::Reign;
 
 pub(crate) use held::{Held, is_header};
@@ -170,10 +169,10 @@ impl L1 {
         (self.entries.entry_count(), self.entries.weighted_size())
     }
 
-    /// Calls `visit` with slot, tag and payload of each entry.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Slot, Reign, usize)) {
+    /// Calls `visit` with user, tag and payload of each entry.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&str, Reign, usize)) {
         for (_, held) in &self.entries {
-            visit(held.slot(), held.tag, held.payload());
+            visit(held.user(), held.tag, held.payload());
         }
     }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use cache_node::{Config, DEFAULT_AUDIT_EVERY, Drain, RedisUrl};
 use clap::{Parser, Subcommand, ValueEnum};
 use origin::{DatabaseUrl, OpenOptions, Origin};
-use placement::{NodeId, Weight};
+use placement::{NodeId, Pool, Weight};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +53,9 @@ struct Settings {
     /// Its share of the slots relative to the others, once added: 1 to 10000.
     #[arg(long, env = "SHARDCACHE_NODE_WEIGHT", default_value = "100", value_parser = weight, hide_env_values = true)]
     node_weight: Weight,
+    /// The pool of nodes that this one serves in: users assigned to a pool are served by its nodes alone.
+    #[arg(long, env = "SHARDCACHE_NODE_POOL", default_value = "shared", hide_env_values = true)]
+    node_pool: Pool,
     /// Bound of L1, keys, values and overhead together.
     #[arg(long, env = "SHARDCACHE_L1_BYTES", default_value = "256MiB", hide_env_values = true)]
     l1_bytes: ByteSize,
@@ -132,6 +135,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         node_id: settings.node_id,
         advertise,
         weight: settings.node_weight,
+        pool: settings.node_pool,
         redis_urls: settings.redis_url,
         l1_bytes: settings.l1_bytes.bytes(),
         l1_ttl: settings.l1_ttl.get(),

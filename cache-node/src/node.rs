@@ -226,7 +226,7 @@ impl Node {
     /// What G1, G4 and G5 decide on; the caller is inside both critical sections. The clock is read here (S9).
     pub(crate) fn view(&self, name: &EntryName, stripe: &Stripe, slot: &LockedSlot<'_>) -> View {
         View {
-            mine: slot.hold.is_mine(),
+            mine: slot.hold.serves(name.user.as_str()),
             lease_valid: self.lease.is_valid(Moment::now()),
             sealed: slot.hold.sealed().is_some(),
             writer_active: stripe.writer_active(name),

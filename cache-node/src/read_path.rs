@@ -222,7 +222,12 @@ impl Node {
 
     /// G1 without a lock: sound because the entry's tag must be the reign noted before the lease was checked.
     fn l1_hit(&self, name: &AskedName<'_>) -> Option<(Arc<Held>, Moment)> {
-        let reign = self.slots.word(name.slot).servable()?;
+        let word = self.slots.word(name.slot);
+        let reign = word.servable()?;
+        // Looked at after the word: whoever unseals a slot that a user has left published before that who it was.
+        if word.has_pinned() && self.slots.from_home(name.slot, name.user) != name.slot {
+            return None;
+        }
         let now = Moment::now();
         if !self.lease.is_valid(now) {
             return None;

@@ -159,6 +159,10 @@ impl Node {
             let mut state = self.slots.lock(slot);
             if unsealed(slot, &mut state.hold) {
                 state.sealed_at = None;
+                // Of a slot that only one of its users has left: nothing else ends it.
+                if let Some(stream) = state.stream.take() {
+                    stream.end_of_reign();
+                }
             }
             state.publish();
         }

@@ -1,4 +1,4 @@
-//! The node's 4096 slots: what it holds of each, and who waits for a change of it.
+//! The node's slots: what it holds of each, and who waits for a change of it.
 //!
 //! Not here: the rules (`placement::slot_hold`). One small mutex per slot; an atomic word per slot serves the hit path.
 
@@ -9,7 +9,7 @@ use origin::SlotRow;
 use placement::handoff_offer::{FlippedSlot, Offer};
 use placement::slot_hold::{Applied, HoldRow, Reign, SlotHold};
 use placement::write_steps::is_settled;
-use placement::{ChangeId, NodeId, SLOT_COUNT, Slot, Tenure};
+use placement::{ChangeId, NodeId, SLOTS_MAX, Slot, Tenure, UserId};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -22,7 +22,7 @@ use crate::old_bugs::{OldBug, is_back};
 pub(crate) struct Slots {
     me: NodeId,
     cells: Box<[SlotCell]>,
-    /// Reign in the upper 63 bits, "sealed" in the lowest: read without a lock by the hit path. Apart from the cells, so that
+    /// Reign in the upper 62 bits, "has pinned users" in the next, "sealed" in the lowest: read without a lock by the hit path. Apart from the cells, so that
     /// the words of all slots stay in a core's cache.
     words: Box<[AtomicU64]>,
     /// Only rises while the process lives (I7).
@@ -75,12 +75,25 @@ pub(crate) struct SlotWord(u64);
 impl SlotWord {
     /// The reign, unless there is none or the slot is sealed.
     pub(crate) fn servable(self) -> Option<Reign> {
-        let sealed = self.0 & 1 == 1 && !is_back(OldBug::OwnerSwitchBeforeAcknowledgement);
-        (self.0 != 0 && !sealed).then(|| Reign::new(self.0 >> 1))
+        let sealed = self.is_sealed() && !is_back(OldBug::OwnerSwitchBeforeAcknowledgement);
+        (self.reign() != Reign::NONE && !sealed).then(|| self.reign())
+    }
+
+    /// Whether any user whose home the slot is has one of its own, in the very row that the reign and the seal are of.
+    pub(crate) fn has_pinned(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    fn is_sealed(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    fn reign(self) -> Reign {
+        Reign::new(self.0 >> 2)
     }
 
     fn of(hold: &SlotHold) -> u64 {
-        hold.reign().number() << 1 | u64::from(hold.sealed().is_some())
+        hold.reign().number() << 2 | u64::from(hold.has_pinned()) << 1 | u64::from(hold.sealed().is_some())
     }
 }
 
@@ -125,8 +138,8 @@ impl Slots {
         let cell = || SlotCell { state: Mutex::default(), changed: Notify::new() };
         Self {
             me,
-            cells: (0..SLOT_COUNT).map(|_| cell()).collect(),
-            words: (0..SLOT_COUNT).map(|_| AtomicU64::new(0)).collect(),
+            cells: (0..SLOTS_MAX).map(|_| cell()).collect(),
+            words: (0..SLOTS_MAX).map(|_| AtomicU64::new(0)).collect(),
             last_reign: AtomicU64::new(0),
             fences: AtomicU64::new(0),
         }
@@ -135,6 +148,25 @@ impl Slots {
     /// What the hit path needs.
     pub(crate) fn word(&self, slot: Slot) -> SlotWord {
         SlotWord(self.words[slot.index()].load(Ordering::Acquire))
+    }
+
+    /// The slot that a user is served under, as far as the rows held say: its own, or its home.
+    pub(crate) fn of_user(&self, user: &str) -> Slot {
+        self.from_home(Slot::of_user_text(user), user)
+    }
+
+    /// The same where the home is known.
+    pub(crate) fn from_home(&self, home: Slot, user: &str) -> Slot {
+        if !self.word(home).has_pinned() {
+            return home;
+        }
+        self.lock(home).hold.pinned_slot(user).unwrap_or(home)
+    }
+
+    /// The user whose own the slot is; `None`: it is nobody's, as far as the rows held say.
+    pub(crate) fn user_of(&self, pinned: Slot) -> Option<UserId> {
+        let homes = Slot::all().filter(|&home| self.word(home).has_pinned());
+        homes.filter_map(|home| self.lock(home).hold.user_of(pinned)).next()
     }
 
     /// Enters the slot's critical section. Taken after a key's, never before.
@@ -161,6 +193,7 @@ impl Slots {
             tenure: row.tenure,
             gained: row.gained,
             l2_space: row.l2_space.as_deref().map(Arc::from),
+            pinned: row.pinned.clone(),
         };
         let mut slot = self.lock(row.slot);
         if self.era() != asked_in {
@@ -196,7 +229,7 @@ impl Slots {
     pub(crate) fn forget_all(&self) {
         // Before the first slot: a row that comes after its slot was forgotten must see it.
         self.fences.fetch_add(1, Ordering::AcqRel);
-        for slot in Slot::all() {
+        for slot in Slot::every() {
             let mut state = self.lock(slot);
             state.hold.forget();
             state.sealed_at = None;
@@ -210,18 +243,18 @@ impl Slots {
 
     /// Slots for which `wanted` holds, in order.
     pub(crate) fn filter(&self, wanted: impl Fn(Slot, &SlotState) -> bool) -> Vec<Slot> {
-        Slot::all().filter(|&slot| wanted(slot, &self.lock(slot))).collect()
+        Slot::every().filter(|&slot| wanted(slot, &self.lock(slot))).collect()
     }
 
     /// How many slots are ours.
     pub(crate) fn owned(&self) -> usize {
-        Slot::all().filter(|&slot| self.word(slot).0 != 0).count()
+        Slot::every().filter(|&slot| self.word(slot).reign() != Reign::NONE).count()
     }
 
     /// Changes that slots of ours are sealed for, each with the earliest seal.
     pub(crate) fn seals(&self) -> Vec<(ChangeId, Moment)> {
         let mut seals: Vec<(ChangeId, Moment)> = Vec::new();
-        for slot in Slot::all().filter(|&slot| self.word(slot).0 & 1 == 1) {
+        for slot in Slot::every().filter(|&slot| self.word(slot).is_sealed()) {
             let state = self.lock(slot);
             let (Some(change), Some(at)) = (state.hold.sealed(), state.sealed_at) else { continue };
             match seals.iter_mut().find(|(known, _)| *known == change) {

@@ -88,7 +88,7 @@ impl Node {
     fn try_register(self: &Arc<Self>, name: &EntryName) -> Result<Attempt, WriteRefused> {
         let mut stripe = self.keys.lock(name);
         let mut slot = self.slots.lock(name.slot);
-        match register_step(&slot.hold, !slot.unsettled.is_empty(), stripe.writer_active(name)) {
+        match register_step(&slot.hold, name.user.as_str(), !slot.unsettled.is_empty(), stripe.writer_active(name)) {
             RegisterStep::NotOwner => Err(WriteRefused::NotOwner(self.status.epoch())),
             RegisterStep::SlotBusy(why) => Ok(Attempt::SlotBusy(why)),
             RegisterStep::KeyBusy => match stripe.wait_for_writer(name) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
-use placement::{EntryKey, Slot, UserId};
+use placement::{EntryKey, UserId};
 use tokio::time::{Instant, sleep_until};
 use wire::headers::{
     CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
@@ -109,13 +109,12 @@ impl Gateway {
                 Kind::Read => limits::READ_DEADLINE,
                 Kind::Write => limits::WRITE_DEADLINE,
             };
-        let slot = Slot::of_user(&request.user);
         let mut met = Met::default();
         let mut pause = limits::RETRY_PAUSE_MIN;
         let mut now = began;
         for _ in 0..limits::TRIES_MAX {
             let view = self.ring.view();
-            let owner = view.owner(slot).cloned();
+            let owner = view.owner(view.slot_of_user(&request.user)).cloned();
             let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline, now).await;
             met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
             met.broken += u32::from(tried == Tried::Failed(SendFailed::Broken));

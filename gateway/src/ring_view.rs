@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use origin::{ChangeRow, NodeRow, RingDigest, RingState};
 use placement::ring::RingInvalid;
-use placement::{Epoch, NodeId, Ring, Slot};
+use placement::{Epoch, NodeId, Pool, Ring, Slot, UserId};
 use wire::ring_document::{ChangeDocument, MemberDocument, MemberState, RingDocument};
 
 use crate::upstream::Upstream;
@@ -27,6 +27,7 @@ pub(crate) struct RingView {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeView {
     pub(crate) id: NodeId,
+    pub(crate) pool: Pool,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) up: bool,
 }
@@ -38,6 +39,7 @@ impl RingView {
             // Fewer rows than slots cannot be read from our tables; were it so, the first member would answer 421.
             state.slots.get(slot.index()).map_or_else(|| state.members[0].id.clone(), |row| row.owner.clone())
         })?;
+        let ring = ring.with_pinned(state.pinned())?;
         let nodes = self.node_views(&state.nodes);
         let by_id: HashMap<&NodeId, &NodeView> = nodes.iter().map(|node| (&node.id, node)).collect();
         let way_to = |id: &NodeId| by_id.get(id).map(|node| Arc::clone(&node.upstream));
@@ -63,6 +65,7 @@ impl RingView {
             let upstream = known.map(|node| Arc::clone(&node.upstream));
             NodeView {
                 id: row.id.clone(),
+                pool: row.pool.clone(),
                 upstream: upstream.unwrap_or_else(|| Arc::new(Upstream::new(row.address.clone()))),
                 up: row.lease_left_ms > 0,
             }
@@ -80,6 +83,11 @@ impl RingView {
 
     pub(crate) fn nodes(&self) -> &[NodeView] {
         &self.nodes
+    }
+
+    /// The slot that a user is served under.
+    pub(crate) fn slot_of_user(&self, user: &UserId) -> Slot {
+        self.ring.as_ref().map_or_else(|| Slot::of_user(user), |ring| ring.slot_of_user(user))
     }
 
     /// The way to the owner of a slot.
@@ -106,6 +114,7 @@ impl RingView {
                 MemberDocument {
                     id: member.id.clone(),
                     address: node.map(|node| node.upstream.address().to_owned()).unwrap_or_default(),
+                    pool: node.map(|node| node.pool.clone()).unwrap_or_default(),
                     weight: member.weight,
                     slots,
                     state: if node.is_some_and(|node| node.up) { MemberState::Up } else { MemberState::Down },
@@ -117,6 +126,7 @@ impl RingView {
             epoch: self.epoch(),
             slots: placement::SLOT_COUNT,
             members: members.unwrap_or_default(),
+            pinned_users: self.ring.as_ref().map_or(0, |ring| ring.pinned_users().count()),
             change: self.change.clone(),
         }
     }

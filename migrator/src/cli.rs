@@ -1,8 +1,10 @@
 //! The command line: verbs and settings, as written.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand};
 use origin::DatabaseUrl;
-use placement::{NodeId, Weight};
+use placement::{NodeId, Pool, UserId, Weight};
 use service::settings::{ClusterToken, HumanDuration, LogFormat};
 
 use crate::plan::Verb;
@@ -104,6 +106,21 @@ pub enum Command {
         /// When and how.
         #[command(flatten)]
         how: How,
+    },
+    /// Bring users to the nodes of a pool, one ring change each; `--pool shared` brings them back to everybody's
+    AssignUser {
+        /// The user
+        #[arg(value_parser = user, required_unless_present = "file", conflicts_with = "file")]
+        user: Option<UserId>,
+        /// A file of users, one a line
+        #[arg(long)]
+        file: Option<PathBuf>,
+        /// The pool, as nodes are started with it (SHARDCACHE_NODE_POOL)
+        #[arg(long)]
+        pool: Pool,
+        /// How to copy.
+        #[command(flatten)]
+        copy: CopyOptions,
     },
     /// Carry the active change on from where it stopped
     Resume {
@@ -222,6 +239,10 @@ impl From<PlannedChange> for Verb {
     }
 }
 
+fn user(text: &str) -> Result<UserId, String> {
+    UserId::parse(text.as_bytes()).map_err(|invalid| invalid.to_string())
+}
+
 fn weight(text: &str) -> Result<Weight, String> {
     let number: u32 = text.parse().map_err(|_| "weights are whole numbers from 1 to 10000".to_owned())?;
     Weight::try_from(number).map_err(|invalid| invalid.to_string())
@@ -268,6 +289,11 @@ mod tests {
             &["add-node", "n4", "--max-origin-reads", "0"],
             &["add-node", "n4", "--cold", "--max-rate", "1MiB"],
             &["history", "--limit", "0"],
+            &["assign-user", "a b", "--pool", "vip"],
+            &["assign-user", "ada"],
+            &["assign-user", "--pool", "vip"],
+            &["assign-user", "ada", "--file", "users", "--pool", "vip"],
+            &["assign-user", "ada", "--pool", "v i p"],
             &["watch", "--grace", "0s"],
             &["watch", "--grace", "2h"],
             &["frobnicate"],

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use origin::{InitOutcome, Origin};
-use placement::{Epoch, Member, NodeId, ring_points};
+use origin::{InitOutcome, NodeRow, Origin};
+use placement::ring::RingInvalid;
+use placement::{Epoch, Member, NodeId, Ring, ring_points};
 
 use crate::exit::Failure;
 use crate::phases::add_node::wait_registered;
@@ -42,12 +43,23 @@ pub async fn init(
     for id in ids {
         joining(&rows, id)?;
     }
-    let members = rows.into_iter().map(|row| Member { id: row.id, weight: row.weight }).collect();
-    let ring = ring_points::compile(FIRST_EPOCH, members).map_err(|invalid| PlanRefused::Invalid(invalid.into()))?;
+    let ring = first_ring(&rows)?;
     match origin.init_ring(&ring).await? {
         InitOutcome::Created => Ok(Initialised::Created(FIRST_EPOCH)),
         InitOutcome::Exists { epoch, .. } => Ok(Initialised::Already(epoch)),
     }
+}
+
+/// The nodes of pool `shared` share the slots; those of other pools own none before a user is assigned to them.
+fn first_ring(rows: &[NodeRow]) -> Result<Ring, PlanRefused> {
+    let invalid = |invalid: RingInvalid| PlanRefused::Invalid(invalid.into());
+    let member = |row: &NodeRow| Member { id: row.id.clone(), weight: row.weight };
+    let shared: Vec<Member> = rows.iter().filter(|row| row.pool.is_shared()).map(member).collect();
+    if shared.is_empty() {
+        return Err(PlanRefused::NoneShared);
+    }
+    let table = ring_points::compile(FIRST_EPOCH, shared).map_err(invalid)?;
+    Ring::new(FIRST_EPOCH, rows.iter().map(member).collect(), |slot| table.owner(slot).clone()).map_err(invalid)
 }
 
 fn first_duplicate(ids: &[NodeId]) -> Option<&NodeId> {

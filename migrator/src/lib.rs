@@ -1,5 +1,6 @@
 //! Every change of the ring: plans it, runs it through its four phases, carries it on or gives it up, and tells how it stands.
 
+pub mod assign;
 mod attendance;
 pub mod change;
 pub mod cli;

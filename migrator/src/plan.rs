@@ -5,6 +5,7 @@
 
 mod by_itself;
 mod joining;
+mod pools;
 mod refused;
 mod standing;
 mod verb;
@@ -96,6 +97,7 @@ pub fn make(state: &RingState, verb: &Verb) -> Result<Plan, PlanRefused> {
             }
             (with(&without(&state.members, id), &member), standing.moves_to_fill(&member)?)
         }
+        Verb::AssignUser { user, pool } => (state.members.clone(), vec![standing.assigned(user, pool)?]),
     };
     planned(state, verb.action(), members, moves)
 }

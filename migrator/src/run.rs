@@ -10,6 +10,7 @@ use serde::Serialize;
 use service::settings::HumanDuration;
 use tokio_util::sync::CancellationToken;
 
+use crate::assign::{self, Assignment};
 use crate::change::{self, Asked};
 use crate::cli::{Cli, Command, How, Settings};
 use crate::driver::{Driver, active_change};
@@ -54,6 +55,7 @@ fn output(cli: &Cli) -> Output {
             | Command::RemoveNode { .. }
             | Command::ReplaceNode { .. }
             | Command::SetWeight { .. }
+            | Command::AssignUser { .. }
             | Command::Resume { .. },
         ) => Output::Events,
         (true, _) => Output::Json,
@@ -74,6 +76,10 @@ pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
         Command::RemoveNode { id, how } => changed(&tools, Verb::RemoveNode { id }, None, &how).await,
         Command::ReplaceNode { nodes, wait, how } => changed(&tools, nodes.into(), Some(wait), &how).await,
         Command::SetWeight { member, how } => changed(&tools, member.into(), None, &how).await,
+        Command::AssignUser { user, file, pool, copy } => {
+            let assignment = Assignment { users: assign::users_of(user, file)?, pool, copy: copy.order() };
+            assign::run(&tools, &assignment).await.map(|assigned| Answer::new(assigned.text(), &assigned))
+        }
         Command::Resume { copy } => {
             let driver = Driver::new(tools.clone(), service::stop::on_signals()).copying(copy.order());
             driver.resume().await.map(|summary| Answer::new(summary.text(), &summary))

@@ -2,7 +2,7 @@
 
 use comfy_table::{Table, presets};
 use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
-use placement::{Epoch, Incarnation, NodeId, Phase, SLOT_COUNT, Weight};
+use placement::{Epoch, Incarnation, NodeId, Phase, Pool, SLOT_COUNT, Weight};
 use serde::Serialize;
 use wire::ring_document::{ChangeDocument, MemberState};
 
@@ -36,6 +36,8 @@ pub struct NodeStatus {
     pub id: NodeId,
     /// `host:port`; empty when it never registered.
     pub address: String,
+    /// The pool it serves.
+    pub pool: Pool,
     /// As a member, else what it was started with.
     pub weight: Weight,
     /// Slots it owns.
@@ -131,6 +133,7 @@ impl NodeStatus {
         Self {
             id,
             address: row.map(|row| row.address.clone()).unwrap_or_default(),
+            pool: row.map(|row| row.pool.clone()).unwrap_or_default(),
             weight,
             slots,
             share: slots as f64 / SLOT_COUNT as f64,
@@ -253,6 +256,7 @@ fn table(nodes: &[NodeStatus]) -> String {
     table.load_style(presets::ASCII_MARKDOWN).set_header([
         "node",
         "address",
+        "pool",
         "weight",
         "slots",
         "share",
@@ -268,6 +272,7 @@ fn table(nodes: &[NodeStatus]) -> String {
         table.add_row([
             node.id.to_string(),
             node.address.clone(),
+            node.pool.to_string(),
             node.weight.to_string(),
             node.slots.to_string(),
             format!("{:.1} %", node.share * 100.0),

@@ -70,7 +70,7 @@ impl TakeOver {
                 return Err(OriginError::Refused { code: format!("slot {} is given to two nodes", slot.number()) });
             }
         }
-        let moves = owners.into_iter().map(|(slot, to)| SlotMove { slot, from: self.node.clone(), to: to.clone() });
+        let moves = owners.into_iter().map(|(slot, to)| SlotMove::new(slot, self.node.clone(), to.clone()));
         Ok(moves.collect())
     }
 

@@ -1,6 +1,6 @@
 //! Nodes and their leases (protocol S1, section 4).
 
-use placement::{Incarnation, NodeId, Weight};
+use placement::{Incarnation, NodeId, Pool, Weight};
 
 use crate::slots::SlotRow;
 
@@ -13,6 +13,8 @@ pub struct NodeRow {
     pub address: String,
     /// The weight it was started with (`SHARDCACHE_NODE_WEIGHT`): what `add-node` uses by default.
     pub weight: Weight,
+    /// The pool it serves (`SHARDCACHE_NODE_POOL`).
+    pub pool: Pool,
     /// Its current process.
     pub incarnation: Incarnation,
     /// Milliseconds of lease left by the database's clock; 0 when over.

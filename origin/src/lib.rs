@@ -30,7 +30,7 @@ pub use slots::{L2SpaceChange, SlotRow};
 
 use std::time::Duration;
 
-use placement::{ChangeId, EntryKey, Epoch, Incarnation, Member, NodeId, Ring, Slot, Tenure, UserId, Weight};
+use placement::{ChangeId, EntryKey, Epoch, Incarnation, Member, NodeId, Pool, Ring, Slot, Tenure, UserId, Weight};
 use wire::entries::EntryInfo;
 
 /// The database behind a cluster.
@@ -164,9 +164,10 @@ impl Origin {
         id: &NodeId,
         address: &str,
         weight: Weight,
+        pool: &Pool,
         lease_ttl: Duration,
     ) -> Result<ClaimOutcome, OriginError> {
-        dispatch!(self, claim_node(id, address, weight, lease_ttl))
+        dispatch!(self, claim_node(id, address, weight, pool, lease_ttl))
     }
 
     /// Heartbeat (protocol L1): `false` means fenced.

@@ -1,6 +1,6 @@
 //! Ring epochs, and the ring as a whole.
 
-use placement::{ChangeId, Epoch, Member, Phase};
+use placement::{ChangeId, Epoch, Member, NodeId, Phase, PinnedUser};
 
 use crate::change_journal::ChangeRow;
 use crate::leases::NodeRow;
@@ -39,12 +39,22 @@ pub struct RingState {
     pub digest: RingDigest,
     /// Members of the newest epoch.
     pub members: Vec<Member>,
-    /// All 4096 rows in slot order.
+    /// All rows in slot order, so that each stands at its slot's index: the 4096 by hash, then those of single users.
     pub slots: Vec<SlotRow>,
     /// All registered nodes.
     pub nodes: Vec<NodeRow>,
     /// The active change (phase 'copy', 'sealed' or 'flipped').
     pub change: Option<ChangeRow>,
+}
+
+impl RingState {
+    /// Users with a slot of their own, in the order of their slots, each with the slot's owner.
+    pub fn pinned(&self) -> Vec<(PinnedUser, NodeId)> {
+        let mut users: Vec<&PinnedUser> = self.slots.iter().flat_map(|row| row.pinned.iter()).collect();
+        users.sort_unstable();
+        let owner = |pinned: &PinnedUser| Some(self.slots.get(pinned.slot.index())?.owner.clone());
+        users.into_iter().filter_map(|pinned| Some((pinned.clone(), owner(pinned)?))).collect()
+    }
 }
 
 /// The answer to [`crate::Origin::init_ring`].

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use placement::ring::SlotMove;
-use placement::{ChangeId, Epoch, Gained, Incarnation, Member, NodeId, Phase, SLOT_COUNT, Slot, Tenure, Weight};
+use placement::{
+    ChangeId, Epoch, Gained, Incarnation, Member, NodeId, Phase, PinnedUser, PinnedUsers, Pool, SLOT_COUNT, Slot,
+    Tenure, Weight,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::entries::{EntryInfo, Version};
@@ -100,12 +103,26 @@ pub(crate) fn entry_info((key, version, size, content_type, updated_ms): InfoTup
     EntryInfo { key, version: Version(version), size, content_type, updated_ms }
 }
 
-/// `slot, owner, tenure, gained, l2space`
-pub(crate) type SlotTuple = (i32, String, i64, i64, Option<String>);
+/// `slot, owner, tenure, gained, l2space, pinned, pool`
+pub(crate) type SlotTuple = (i32, String, i64, i64, Option<String>, Option<String>, Option<String>);
 
-pub(crate) fn slot_row((number, owner, tenure, gained, l2_space): SlotTuple) -> Result<SlotRow, OriginError> {
-    let owner = node_id(owner)?;
-    Ok(SlotRow { slot: slot(number)?, owner, tenure: Tenure(tenure), gained: Gained(gained), l2_space })
+pub(crate) fn slot_row(
+    (number, owner, tenure, gained, l2_space, pinned, pool): SlotTuple,
+) -> Result<SlotRow, OriginError> {
+    let pinned = pinned.map_or(Ok(PinnedUsers::NONE), |list| list.parse());
+    Ok(SlotRow {
+        slot: slot(number)?,
+        owner: node_id(owner)?,
+        tenure: Tenure(tenure),
+        gained: Gained(gained),
+        l2_space,
+        pinned: pinned.map_err(|_| corrupt("a list of pinned users that is none"))?,
+        pool: pool.map(pool_of).transpose()?,
+    })
+}
+
+pub(crate) fn pool_of(name: String) -> Result<Pool, OriginError> {
+    name.parse().map_err(|_| corrupt("a pool's name that is none"))
 }
 
 /// Rows in slot order.
@@ -115,43 +132,59 @@ pub(crate) fn slot_rows(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, OriginEr
     Ok(rows)
 }
 
-/// `slot, owner, tenure, gained, l2space` of many rows, each a list; no lists for no rows.
-pub(crate) type SlotColumns =
-    (Option<Vec<i32>>, Option<Vec<String>>, Option<Vec<i64>>, Option<Vec<i64>>, Option<Vec<Option<String>>>);
+/// `slot, owner, tenure, gained, l2space, pinned, pool` of many rows, each a list; no lists for no rows.
+pub(crate) type SlotColumns = (
+    Option<Vec<i32>>,
+    Option<Vec<String>>,
+    Option<Vec<i64>>,
+    Option<Vec<i64>>,
+    Option<Vec<Option<String>>>,
+    Option<Vec<Option<String>>>,
+    Option<Vec<Option<String>>>,
+);
 
 /// The rows of such lists, in slot order.
 pub(crate) fn slot_columns(
-    (slots, owners, tenures, gains, l2_spaces): SlotColumns,
+    (slots, owners, tenures, gains, l2_spaces, pinned, pools): SlotColumns,
 ) -> Result<Vec<SlotRow>, OriginError> {
     let (slots, owners, tenures) = (slots.unwrap_or_default(), owners.unwrap_or_default(), tenures.unwrap_or_default());
     let (gains, l2_spaces) = (gains.unwrap_or_default(), l2_spaces.unwrap_or_default());
-    if [owners.len(), tenures.len(), gains.len(), l2_spaces.len()] != [slots.len(); 4] {
+    let (pinned, pools) = (pinned.unwrap_or_default(), pools.unwrap_or_default());
+    let lengths = [owners.len(), tenures.len(), gains.len(), l2_spaces.len(), pinned.len(), pools.len()];
+    if lengths != [slots.len(); 6] {
         return Err(corrupt("lists of slots of different lengths"));
     }
-    let rest = owners.into_iter().zip(tenures).zip(gains.into_iter().zip(l2_spaces));
-    let tuples = slots.into_iter().zip(rest);
-    slot_rows(tuples.map(|(slot, ((owner, tenure), (gained, space)))| (slot, owner, tenure, gained, space)).collect())
+    let texts = l2_spaces.into_iter().zip(pinned.into_iter().zip(pools));
+    let rest = owners.into_iter().zip(tenures).zip(gains.into_iter().zip(texts));
+    let tuple = |(slot, ((owner, tenure), (gained, (space, (pinned, pool)))))| {
+        (slot, owner, tenure, gained, space, pinned, pool)
+    };
+    slot_rows(slots.into_iter().zip(rest).map(tuple).collect())
 }
 
-/// The rows of a whole ring: every slot once.
+/// The rows of a whole ring: every slot by hash once, and the users' own from there on without a gap.
 pub(crate) fn whole_slot_table(tuples: Vec<SlotTuple>) -> Result<Vec<SlotRow>, OriginError> {
     whole(slot_rows(tuples)?)
 }
 
 /// The same of rows that are sorted already.
 pub(crate) fn whole(rows: Vec<SlotRow>) -> Result<Vec<SlotRow>, OriginError> {
-    if rows.len() == SLOT_COUNT { Ok(rows) } else { Err(corrupt("a ring without all of its slots")) }
+    let in_place = rows.iter().enumerate().all(|(place, row)| row.slot.index() == place);
+    if rows.len() >= SLOT_COUNT && in_place { Ok(rows) } else { Err(corrupt("a ring without all of its slots")) }
 }
 
-/// `id, addr, weight, incarnation, lease_left_ms, leaving`
-pub(crate) type NodeTuple = (String, String, i32, i64, i64, bool);
+/// `id, addr, weight, incarnation, lease_left_ms, leaving, pool`
+pub(crate) type NodeTuple = (String, String, i32, i64, i64, bool, String);
 
-pub(crate) fn node_row((id, address, weight, incarnation, left, leaving): NodeTuple) -> Result<NodeRow, OriginError> {
+pub(crate) fn node_row(
+    (id, address, weight, incarnation, left, leaving, pool): NodeTuple,
+) -> Result<NodeRow, OriginError> {
     let weight = u32::try_from(weight).ok().and_then(|w| Weight::try_from(w).ok());
     Ok(NodeRow {
         id: node_id(id)?,
         address,
         weight: weight.ok_or_else(|| corrupt("a weight out of range"))?,
+        pool: pool_of(pool)?,
         incarnation: Incarnation(incarnation),
         lease_left_ms: u64::try_from(left).unwrap_or(0),
         leaving,
@@ -249,6 +282,25 @@ pub(crate) fn seal_covers_moves(seal: &[SealedSlot], moves: &[SlotMove]) -> Resu
     let sealed: BTreeMap<Slot, (&NodeId, &NodeId)> = seal.iter().map(|s| (s.slot, (&s.owner, &s.receiver))).collect();
     let same = planned == sealed && seal.len() == moves.len() && planned.len() == moves.len();
     if same { Ok(()) } else { Err("the seal list is not the list of planned moves".to_owned()) }
+}
+
+/// The user that a change takes out of its slot, with the line of the seal, where it is about that alone; if it is about other
+/// moves too, why the flip is refused.
+pub(crate) fn leaving_user<'a>(
+    seal: &'a [SealedSlot],
+    moves: &'a [SlotMove],
+) -> Result<Option<(&'a SealedSlot, &'a PinnedUser, Option<&'a Pool>)>, String> {
+    let leaving = moves.iter().find_map(|moving| moving.leaves.as_ref().map(|user| (user, moving.pool.as_ref())));
+    match (leaving, seal) {
+        (None, _) => Ok(None),
+        (Some((user, pool)), [line]) if moves.len() == 1 => Ok(Some((line, user, pool))),
+        _ => Err("a user that leaves its slot moves alone".to_owned()),
+    }
+}
+
+/// Slots of single users that come to another pool.
+pub(crate) fn new_pools(moves: &[SlotMove]) -> impl Iterator<Item = (Slot, &Pool)> {
+    moves.iter().filter_map(|moving| moving.pool.as_ref().map(|pool| (moving.gained_slot(), pool)))
 }
 
 /// Whether every receiver of a seal list still is the process it was, with a lease; if not, why the flip is refused.

@@ -12,14 +12,16 @@ pub(crate) const LOCK_WAIT_LOUD: Duration = Duration::from_secs(2);
 pub(crate) const LOCK_RETRY: Duration = Duration::from_millis(100);
 
 /// The migrations of Postgres: version 1 first.
-pub(crate) const POSTGRES: [&str; 2] = [
+pub(crate) const POSTGRES: [&str; 3] = [
     include_str!("../../migrations/postgres/0001_initial.sql"),
     include_str!("../../migrations/postgres/0002_controller.sql"),
+    include_str!("../../migrations/postgres/0003_pools.sql"),
 ];
 /// The migrations of SQLite: version 1 first.
-pub(crate) const SQLITE: [&str; 2] = [
+pub(crate) const SQLITE: [&str; 3] = [
     include_str!("../../migrations/sqlite/0001_initial.sql"),
     include_str!("../../migrations/sqlite/0002_controller.sql"),
+    include_str!("../../migrations/sqlite/0003_pools.sql"),
 ];
 
 /// The migrations still to do, each with its version, for a schema at `version`.

@@ -1,6 +1,6 @@
 //! Slot rows (protocol S2).
 
-use placement::{Gained, NodeId, Slot, Tenure};
+use placement::{Gained, NodeId, PinnedUsers, Pool, Slot, Tenure};
 
 /// A slot as the database has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,10 @@ pub struct SlotRow {
     pub gained: Gained,
     /// The L2 name space valid for the slot; `None`: L2 not in use.
     pub l2_space: Option<String>,
+    /// Users whose home the slot is and who have one of their own.
+    pub pinned: PinnedUsers,
+    /// Of a user's own slot: the pool that the user is assigned to.
+    pub pool: Option<Pool>,
 }
 
 /// What a RENEW does to the L2 space of its slots.

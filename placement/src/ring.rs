@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, NodeId, PinnedUser, SLOT_COUNT, Slot, UserId, Weight};
+use crate::{Epoch, NodeId, PinnedUser, Pool, SLOT_COUNT, Slot, UserId, Weight};
 
 /// A node that owns slots, or is about to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,12 +147,9 @@ impl Ring {
 
     /// The slots by hash that have another owner in `next`.
     pub fn moves_to<'a>(&'a self, next: &'a Ring) -> impl Iterator<Item = SlotMove> + 'a {
-        Slot::all().filter(|&slot| self.owner(slot) != next.owner(slot)).map(|slot| SlotMove {
-            slot,
-            from: self.owner(slot).clone(),
-            to: next.owner(slot).clone(),
-            leaves: None,
-        })
+        Slot::all()
+            .filter(|&slot| self.owner(slot) != next.owner(slot))
+            .map(|slot| SlotMove::new(slot, self.owner(slot).clone(), next.owner(slot).clone()))
     }
 }
 
@@ -168,9 +165,17 @@ pub struct SlotMove {
     /// Only this user moves, to a slot of its own, of which `to` is the owner; the slot itself, its home, stays with `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<PinnedUser>,
+    /// The pool that the user of the gained slot is assigned to from then on; none: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
 }
 
 impl SlotMove {
+    /// A slot that moves with all its users.
+    pub fn new(slot: Slot, from: NodeId, to: NodeId) -> Self {
+        Self { slot, from, to, leaves: None, pool: None }
+    }
+
     /// The slot that the receiver gains.
     pub fn gained_slot(&self) -> Slot {
         self.leaves.as_ref().map_or(self.slot, |pinned| pinned.slot)

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{ChangeId, Gained, PinnedUsers, Slot, Tenure};
+use crate::{ChangeId, Gained, PinnedUsers, Slot, Tenure, UserId};
 
 /// A node-local number of one unbroken possession of a slot; entries in L1 are tagged with it. 0 is "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,6 +158,11 @@ impl SlotHold {
     /// The slot of its own of a user whose home this slot is. Never right of a pinned slot, which is no user's home.
     pub fn pinned_slot(&self, user: &str) -> Option<Slot> {
         self.pinned.slot_of(user)
+    }
+
+    /// The user of the home slot that has this slot of its own.
+    pub fn user_of(&self, pinned: Slot) -> Option<UserId> {
+        self.pinned.iter().find(|user| user.slot == pinned).map(|user| user.user.clone())
     }
 
     /// Whether any user whose home this slot is has one of its own.

@@ -6,6 +6,7 @@ mod killed_migrator;
 mod load;
 mod mapping;
 mod operators;
+mod pools;
 mod readmission;
 mod refusals;
 mod stale_gateway;

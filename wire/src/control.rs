@@ -8,7 +8,7 @@
 //! `GET  /internal/load`                                      → 200 [`LoadReport`]
 //! `GET  /internal/handoffs/{stream}` with `Upgrade`           → 101: the stream of [`crate::handoff`], from an old owner
 
-use placement::{ChangeId, Epoch, Incarnation, NodeId, Slot, Tenure};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, PinnedUser, Slot, Tenure};
 use serde::{Deserialize, Serialize};
 
 /// Asks an old owner to seal slots for a change: park their writes, drain, report (protocol C5).
@@ -37,6 +37,9 @@ pub struct CopyReceiver {
     pub address: String,
     /// The slots that move there.
     pub slots: Vec<Slot>,
+    /// Only the entries of this user move, out of the one slot, its home, to a slot of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<PinnedUser>,
 }
 
 /// How far an old owner's streams are.

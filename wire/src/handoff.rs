@@ -7,7 +7,7 @@ pub mod frame;
 mod message;
 
 use bytes::Bytes;
-use placement::{ChangeId, EntryKey, NodeId, Slot, UserId};
+use placement::{ChangeId, EntryKey, NodeId, PinnedUser, Slot, UserId};
 
 use crate::control::SealedTenure;
 use crate::entries::Version;
@@ -39,8 +39,11 @@ pub struct Hello {
     pub owner: NodeId,
     /// The receiver, so that a wrong address is noticed.
     pub receiver: NodeId,
-    /// The slots that move.
+    /// The slots that the receiver is to gain.
     pub slots: Vec<Slot>,
+    /// The users of those that are single users' own: their entries come under these, all others under their home.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<PinnedUser>,
 }
 
 /// An entry, or a known absence, on its way.

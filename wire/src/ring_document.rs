@@ -1,6 +1,6 @@
 //! The JSON of `GET /v1/ring` and `GET /v1/ring/locate`.
 
-use placement::{ChangeId, Epoch, NodeId, Phase, Slot, Weight};
+use placement::{ChangeId, Epoch, NodeId, Phase, Pool, Slot, Weight};
 use serde::{Deserialize, Serialize};
 
 /// Answer of `GET /v1/ring`.
@@ -12,6 +12,8 @@ pub struct RingDocument {
     pub slots: usize,
     /// Sorted by name.
     pub members: Vec<MemberDocument>,
+    /// Users with a slot of their own.
+    pub pinned_users: usize,
     /// The active ring change.
     pub change: Option<ChangeDocument>,
 }
@@ -23,9 +25,11 @@ pub struct MemberDocument {
     pub id: NodeId,
     /// `host:port` that gateways dial.
     pub address: String,
+    /// The pool it serves.
+    pub pool: Pool,
     /// Share relative to the others.
     pub weight: Weight,
-    /// Slots owned now.
+    /// Slots owned now, those of single users among them.
     pub slots: usize,
     /// Whether its lease holds.
     pub state: MemberState,
@@ -61,10 +65,12 @@ pub struct ChangeDocument {
 /// Answer of `GET /v1/ring/locate`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
-    /// The user's slot.
+    /// The user's slot: 0 to 4095 by hash, from 4096 on its own.
     pub slot: Slot,
     /// Its owner.
     pub owner: NodeId,
+    /// The owner's pool.
+    pub pool: Pool,
     /// By the ring of this epoch.
     pub epoch: Epoch,
 }

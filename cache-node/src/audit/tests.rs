@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use origin::{SlotRow, StoredEntry};
-use placement::{Gained, Tenure};
+use placement::{Gained, PinnedUsers, Tenure};
 use wire::entries::Version;
 
 use super::*;
@@ -189,7 +189,15 @@ async fn a_write_of_unknown_outcome_takes_the_verdict_away_until_it_is_settled()
 fn row(node: &Node, owner: &str, newer: i64) -> SlotRow {
     let slot = name("k").slot;
     let tenure = node.slots.lock(slot).hold.tenure().0 + newer;
-    SlotRow { slot, owner: id(owner), tenure: Tenure(tenure), gained: Gained(tenure), l2_space: None }
+    SlotRow {
+        slot,
+        owner: id(owner),
+        tenure: Tenure(tenure),
+        gained: Gained(tenure),
+        l2_space: None,
+        pinned: PinnedUsers::NONE,
+        pool: None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

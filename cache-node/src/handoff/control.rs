@@ -66,7 +66,7 @@ impl Node {
         }
         let id = format!("{:032x}", rand::random::<u128>());
         let (node, address) = (receiver.node.clone(), receiver.address.clone());
-        let stream = Arc::new(Outgoing::new(id, change, node, address, reigns));
+        let stream = Arc::new(Outgoing::new(id, change, node, address, reigns, receiver.leaves.clone()));
         for (&slot, &reign) in &stream.slots {
             let mut state = self.slots.lock(slot);
             if state.hold.reign() == reign {
@@ -87,7 +87,8 @@ impl Node {
         for stream in &streams {
             let mut ends: Vec<SealedTenure> = Vec::with_capacity(stream.slots.len());
             for slot in stream.slots.keys() {
-                ends.extend(tenures.get(slot).map(|tenure| SealedTenure { slot: *slot, tenure: *tenure }));
+                let gained = stream.gained_slot(*slot);
+                ends.extend(tenures.get(slot).map(|tenure| SealedTenure { slot: gained, tenure: *tenure }));
             }
             ends.sort_unstable_by_key(|end| end.slot);
             if ends.len() == stream.slots.len() {

@@ -16,9 +16,10 @@ use crate::slots::LockedSlot;
 pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
     let reigns: HashSet<Reign> = stream.slots.values().copied().collect();
     let scan = {
-        let node = Arc::clone(&node);
+        let (node, stream) = (Arc::clone(&node), Arc::clone(&stream));
         move || {
-            let hottest = node.l1.hottest(&reigns);
+            let mut hottest = node.l1.hottest(&reigns);
+            hottest.retain(|held| stream.carries(held.user()));
             let bytes = hottest.iter().map(|held| payload(held)).sum();
             (hottest, bytes)
         }
@@ -40,7 +41,8 @@ pub(super) async fn run(node: Arc<Node>, stream: Arc<Outgoing>) {
         }
         // It may have been replaced or dropped while we waited: what goes is looked up now.
         for held in turn {
-            copy_one(&node, &stream, &held.name(), payload(&held));
+            let name = held.name(node.slots.of_user(held.user()));
+            copy_one(&node, &stream, &name, payload(&held));
         }
         stream.copies_appended();
         tokio::task::yield_now().await;
@@ -77,7 +79,10 @@ impl Node {
     /// An entry has just been put into L1 under this reign, the slot's present one: it goes on to the receiver, if the slot has
     /// one. The caller is inside both critical sections.
     pub(crate) fn hand_on(&self, slot: &LockedSlot<'_>, name: &EntryName, reign: Reign) {
-        if let Some(stream) = slot.stream.as_ref().filter(|stream| stream.slots.get(&name.slot) == Some(&reign))
+        let carries = |stream: &&Arc<Outgoing>| {
+            stream.slots.get(&name.slot) == Some(&reign) && stream.carries(name.user.as_str())
+        };
+        if let Some(stream) = slot.stream.as_ref().filter(carries)
             && !is_back(OldBug::CopyOvertakesWrite)
             && let Some(entry) = self.l1.to_hand_on(name, reign)
         {

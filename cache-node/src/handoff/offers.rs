@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use origin::{ChangeRow, OriginError, SlotRow, StoredEntry};
 use placement::handoff_offer::{FlippedSlot, Offer};
-use placement::{ChangeId, EntryKey, Phase, Slot, Tenure, UserId};
+use placement::ring::SlotMove;
+use placement::{ChangeId, EntryKey, Phase, PinnedUser, Slot, Tenure, UserId};
 use wire::control::SealedTenure;
 use wire::handoff::{HandedEntry, Hello};
 
@@ -22,6 +23,7 @@ pub(super) struct Receiving {
     node: Arc<Node>,
     id: Arc<str>,
     slots: Vec<Slot>,
+    pinned: Vec<PinnedUser>,
     complete: bool,
 }
 
@@ -44,7 +46,7 @@ impl Receiving {
     pub(super) fn open(node: Arc<Node>, id: Arc<str>, hello: Hello) -> Result<Self, OfferRefused> {
         let incarnation = node.status.incarnation();
         // Made first: dropped half-way it takes back the offers made so far.
-        let receiving = Self { node, id, slots: hello.slots, complete: false };
+        let receiving = Self { node, id, slots: hello.slots, pinned: hello.pinned, complete: false };
         for &slot in &receiving.slots {
             let mut state = receiving.node.slots.lock(slot);
             if state.hold.is_mine() {
@@ -57,13 +59,20 @@ impl Receiving {
         Ok(receiving)
     }
 
+    fn name(&self, user: UserId, key: EntryKey) -> EntryName {
+        match self.pinned.iter().find(|pinned| pinned.user == user) {
+            Some(pinned) => EntryName::under(pinned.slot, user, key),
+            None => EntryName::new(user, key),
+        }
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }
 
     /// C2: overwrites whatever is there of the name.
     pub(super) fn put(&self, entry: HandedEntry) -> Result<(), OfferRefused> {
-        let name = EntryName::new(entry.user, entry.key);
+        let name = self.name(entry.user, entry.key);
         let content = entry.content.map(|content| {
             Arc::new(StoredEntry {
                 value: content.value,
@@ -81,7 +90,7 @@ impl Receiving {
     }
 
     pub(super) fn invalidate(&self, user: UserId, key: EntryKey) -> Result<(), OfferRefused> {
-        let name = EntryName::new(user, key);
+        let name = self.name(user, key);
         let _stripe = self.node.keys.lock(&name);
         let state = self.node.slots.lock(name.slot);
         self.offer_of(&state, name.slot)?;
@@ -159,14 +168,17 @@ impl Node {
         }
         let tenures: HashMap<Slot, Tenure> = change.flip.iter().copied().collect();
         let ours = change.seal.iter().filter(|line| line.receiver == self.config.node_id);
+        let gained =
+            |slot: Slot| change.moves.iter().find(|moving| moving.slot == slot).map_or(slot, SlotMove::gained_slot);
         ours.filter_map(|line| {
+            let slot = gained(line.slot);
             let flipped = FlippedSlot {
                 change: change.id,
                 stream: line.stream.as_deref().map(Arc::from),
                 receiver_incarnation: line.receiver_incarnation,
-                tenure: *tenures.get(&line.slot)?,
+                tenure: *tenures.get(&slot)?,
             };
-            Some((line.slot, flipped))
+            Some((slot, flipped))
         })
         .collect()
     }
@@ -174,7 +186,7 @@ impl Node {
     /// Forgets what is offered by changes that are over and did not give us the slots.
     pub(crate) async fn settle_offers(&self) -> Result<(), OriginError> {
         let mut offered: Vec<ChangeId> = Vec::new();
-        for slot in Slot::all() {
+        for slot in Slot::every() {
             if let Some(offer) = &self.slots.lock(slot).offer
                 && !offered.contains(&offer.change)
             {
@@ -195,7 +207,7 @@ impl Node {
     }
 
     fn forget_offers(&self, change: ChangeId) {
-        for slot in Slot::all() {
+        for slot in Slot::every() {
             let mut state = self.slots.lock(slot);
             if state.offer.as_ref().is_some_and(|offer| offer.change == change) {
                 state.offer = None;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use placement::slot_hold::Reign;
-use placement::{ChangeId, NodeId, Slot};
+use placement::{ChangeId, NodeId, PinnedUser, Slot};
 use tokio::sync::Notify;
 use wire::control::{CopyState, CopyStream, SealedTenure};
 
@@ -27,6 +27,8 @@ pub(crate) struct Outgoing {
     pub(super) address: String,
     /// Its slots, each with the reign it was opened under (C3).
     pub(super) slots: HashMap<Slot, Reign>,
+    /// Only this user's entries go, out of the one slot to one of its own.
+    pub(super) leaves: Option<PinnedUser>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -113,12 +115,26 @@ impl Outgoing {
         receiver: NodeId,
         address: String,
         slots: HashMap<Slot, Reign>,
+        leaves: Option<PinnedUser>,
     ) -> Self {
-        Self { id, change, receiver, address, slots, state: Mutex::default(), changed: Notify::new() }
+        Self { id, change, receiver, address, slots, leaves, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Whether entries of the user go.
+    pub(super) fn carries(&self, user: &str) -> bool {
+        self.leaves.as_ref().is_none_or(|leaving| leaving.user.as_str() == user)
+    }
+
+    /// The slot that the receiver gains in the place of one of the stream's.
+    pub(super) fn gained_slot(&self, slot: Slot) -> Slot {
+        self.leaves.as_ref().map_or(slot, |leaving| leaving.slot)
     }
 
     /// W1: a write of the name begins.
     pub(crate) fn invalidate(&self, name: &EntryName) {
+        if !self.carries(name.user.as_str()) {
+            return;
+        }
         let mut state = self.lock();
         state.append(Item::Invalidate(name.clone()));
         if state.queued_writes > limits::HANDOFF_QUEUE_MAX {

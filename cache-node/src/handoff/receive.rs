@@ -164,7 +164,7 @@ mod tests {
     async fn beats_after_the_end_do_not_undo_it() {
         let slot = Slot::all().next().expect("slots");
         let (owner, receiver) = ("n1".parse().expect("node id"), "n2".parse().expect("node id"));
-        let hello = Hello { change: ChangeId(1), owner, receiver, slots: vec![slot] };
+        let hello = Hello { change: ChangeId(1), owner, receiver, slots: vec![slot], pinned: Vec::new() };
         let end = vec![SealedTenure { slot, tenure: Tenure(1) }];
         let (mut writer, mut sent) = (FrameWriter::default(), BytesMut::new());
         // One read takes them all: the end is confirmed after the beat was seen.

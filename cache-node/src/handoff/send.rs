@@ -8,7 +8,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::Empty;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use placement::{NodeId, Slot};
+use placement::{NodeId, PinnedUser, Slot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -100,10 +100,15 @@ fn not_taken(receiver: &NodeId, status: StatusCode) -> String {
 
 async fn send_all(node: &Node, stream: &Outgoing, mut connection: WriteHalf<Connection>) -> Result<(), Broken> {
     let (mut writer, mut out) = (FrameWriter::default(), BytesMut::new());
-    let mut slots: Vec<Slot> = stream.slots.keys().copied().collect();
+    let mut slots: Vec<Slot> = stream.slots.keys().map(|&slot| stream.gained_slot(slot)).collect();
     slots.sort_unstable();
+    let user_of = |slot: Slot| {
+        let leaving = stream.leaves.as_ref().filter(|leaving| leaving.slot == slot);
+        leaving.cloned().or_else(|| Some(PinnedUser { slot, user: node.slots.user_of(slot)? }))
+    };
+    let pinned = slots.iter().filter(|slot| slot.is_pinned()).filter_map(|&slot| user_of(slot)).collect();
     let owner = node.config.node_id.clone();
-    let hello = Hello { change: stream.change, owner, receiver: stream.receiver.clone(), slots };
+    let hello = Hello { change: stream.change, owner, receiver: stream.receiver.clone(), slots, pinned };
     stream.sent([None], writer.write(&Handed::Hello(hello), &mut out));
     loop {
         if !out.is_empty() {
@@ -174,7 +179,7 @@ fn write_entry(writer: &mut FrameWriter, held: &Held, now: Moment, out: &mut Byt
     match held.sent(now) {
         Some(entry) => writer.write_body(out, |body| entry.write(body)),
         None => {
-            let name = held.name();
+            let name = held.name(Slot::of_user_text(held.user()));
             writer.write(&Handed::Invalidate(name.user, name.key), out)
         }
     }

@@ -73,7 +73,7 @@ impl Pair {
             action: "add-node n2".to_owned(),
             from_epoch: Epoch(epoch),
             members: vec![member("n1"), member("n2")],
-            moves: vec![SlotMove { slot: name("k").slot, from: id("n1"), to: id("n2") }],
+            moves: vec![SlotMove::new(name("k").slot, id("n1"), id("n2"))],
             operator: "test".to_owned(),
         };
         match self.owner.origin.begin_change(&change).await.expect("begin") {
@@ -84,7 +84,7 @@ impl Pair {
 
     fn request(&self) -> CopyRequest {
         let address = self.receiver.config.advertise.clone();
-        let receivers = vec![CopyReceiver { node: id("n2"), address, slots: vec![name("k").slot] }];
+        let receivers = vec![CopyReceiver { node: id("n2"), address, slots: vec![name("k").slot], leaves: None }];
         CopyRequest { receivers, max_bytes_per_second: None }
     }
 

@@ -75,7 +75,8 @@ pub(super) async fn slots(State(node): State<Arc<Node>>) -> Result<Json<SlotsRep
 
 fn slots_report(node: &Node) -> SlotsReport {
     let mut contents: HashMap<Slot, SlotContents> = HashMap::new();
-    node.l1.for_each(|slot, tag, payload_bytes| {
+    node.l1.for_each(|user, tag, payload_bytes| {
+        let slot = node.slots.of_user(user);
         if node.slots.word(slot).servable() == Some(tag) {
             let held = contents.entry(slot).or_insert(SlotContents { slot, entries: 0, bytes: 0 });
             held.entries += 1;

@@ -37,7 +37,7 @@ pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Res
 }
 
 async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
-    let (name, headers) = (name_of(request)?, request.headers());
+    let (name, headers) = (name_of(node, request)?, request.headers());
     Ok(if is_detached(headers) {
         reads::detached(node, &name, headers).await
     } else {
@@ -46,7 +46,7 @@ async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<
 }
 
 async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-    let name = name_of(&request)?;
+    let name = name_of(node, &request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     let content_type =
         stored_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_else(|| DEFAULT_CONTENT_TYPE.into());
@@ -58,7 +58,7 @@ async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Bo
 }
 
 async fn delete(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
-    let name = name_of(request)?;
+    let name = name_of(node, request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     if !request.body().is_end_stream() {
         return Err(Box::new(answer::problem(ProblemCode::RequestInvalid, "a DELETE has no body")));
@@ -75,12 +75,12 @@ async fn write(node: &Arc<Node>, request: WriteRequest) -> Response<Body> {
     response
 }
 
-fn name_of(request: &Request<Incoming>) -> Result<EntryName, Refusal> {
+fn name_of(node: &Node, request: &Request<Incoming>) -> Result<EntryName, Refusal> {
     let user = user_of(request.headers())?;
     let encoded = request.uri().path().strip_prefix(ENTRIES_PREFIX).unwrap_or_default();
     let key = decode_key(encoded)
         .map_err(|invalid| Box::new(answer::problem(ProblemCode::KeyInvalid, invalid.to_string())))?;
-    Ok(EntryName::new(user, key))
+    Ok(EntryName::under(node.slots.of_user(user.as_str()), user, key))
 }
 
 /// The user of a request to a node: gateways send exactly one header.

@@ -98,7 +98,8 @@ async fn mget_entries(node: &Arc<Node>, request: Request<Incoming>) -> Result<Re
     }
     let keys: Result<Vec<_>, _> = asked.keys.iter().map(|key| EntryKey::parse(key)).collect();
     let keys = keys.map_err(|error| Box::new(answer::problem(ProblemCode::KeyInvalid, error.to_string())))?;
-    let names: Vec<_> = keys.into_iter().map(|key| EntryName::new(user.clone(), key)).collect();
+    let slot = node.slots.of_user(user.as_str());
+    let names: Vec<_> = keys.into_iter().map(|key| EntryName::under(slot, user.clone(), key)).collect();
     let reads =
         if detached { node.read_all_direct(&names, Bypass::Detached).await } else { node.read_all(&names).await };
     let reads = reads.map_err(|refused| Box::new(answer::read_refused(refused)))?;

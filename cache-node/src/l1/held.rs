@@ -115,15 +115,16 @@ impl Held {
         usize::from(self.user) + usize::from(self.key) + self.value_range().len()
     }
 
-    pub(crate) fn slot(&self) -> Slot {
-        Slot::of_user_text(self.text(0..usize::from(self.user)))
+    pub(crate) fn user(&self) -> &str {
+        self.text(0..usize::from(self.user))
     }
 
-    pub(crate) fn name(&self) -> EntryName {
+    /// Under this slot.
+    pub(crate) fn name(&self, slot: Slot) -> EntryName {
         let (user, key) = (usize::from(self.user), usize::from(self.key));
         let user_id = UserId::parse(&self.bytes[..user]).expect("it was a user id when it was put in");
         let key = EntryKey::parse(self.text(user..user + key)).expect("it was a key when it was put in");
-        EntryName::new(user_id, key)
+        EntryName::under(slot, user_id, key)
     }
 
     pub(crate) fn content(&self) -> Content {

@@ -1,7 +1,7 @@
 //! L1 as a store: tags, lifetimes, order, bounds.
 
 use bytes::Bytes;
-use placement::{EntryKey, UserId};
+use placement::{EntryKey, Slot, UserId};
 use wire::entries::Version;
 use wire::headers::DEFAULT_CONTENT_TYPE;
 
@@ -50,7 +50,8 @@ fn the_hottest_entries_come_first() {
     }
     l1.put(name("another's"), Reign::new(2), content(10), None);
     let found = l1.hottest(&[Reign::new(1)].into());
-    let keys: Vec<_> = found.iter().map(|held| held.name().key.as_str().to_owned()).collect();
+    let keys: Vec<_> =
+        found.iter().map(|held| held.name(Slot::of_user_text(held.user())).key.as_str().to_owned()).collect();
     assert_eq!(keys, ["hot", "warm", "cold"]);
 }
 
@@ -72,7 +73,7 @@ fn what_comes_out_is_what_went_in() {
             assert_eq!((held.value_bytes(), held.etag()), (value, entry.version.etag().as_bytes()));
             assert_eq!(held.content_type(), entry.content_type.as_bytes());
             assert_eq!(held.cache_control(), cache_control.map(str::as_bytes));
-            assert_eq!((held.slot(), held.payload()), (name("a/b").slot, "ua/b".len() + value.len()));
+            assert_eq!((held.user(), held.payload()), ("u", "ua/b".len() + value.len()));
         }
     }
 }

@@ -28,7 +28,10 @@ async fn claim(node: &Node, stop: &CancellationToken) {
     while !stop.is_cancelled() {
         let (asked_at, era) = (Moment::now(), node.slots.era());
         let config = &node.config;
-        let claimed = node.origin.claim_node(&config.node_id, &config.advertise, config.weight, config.lease_ttl).await;
+        let claimed = node
+            .origin
+            .claim_node(&config.node_id, &config.advertise, config.weight, &config.pool, config.lease_ttl)
+            .await;
         let (why, pause) = match claimed {
             Ok(ClaimOutcome::Claimed { incarnation, slots }) => {
                 node.status.set_incarnation(incarnation);

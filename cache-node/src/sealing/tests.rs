@@ -78,7 +78,7 @@ async fn there_and_back(node: &Node, change: ChangeId, report: &wire::control::S
         action: "remove-node n2".to_owned(),
         from_epoch: Epoch(2),
         members: vec![Member { id: id("n1"), weight: Weight::default() }],
-        moves: vec![SlotMove { slot, from: id("n2"), to: id("n1") }],
+        moves: vec![SlotMove::new(slot, id("n2"), id("n1"))],
         operator: "test".to_owned(),
     };
     let Ok(BeginOutcome::Begun(second)) = node.origin.begin_change(&back).await else { panic!("not begun") };

@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use cache_node::{Config, start};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use origin::{DatabaseUrl, OpenOptions, Origin};
-use placement::{Epoch, Member, NodeId, Ring, Slot, UserId, Weight};
+use placement::{Epoch, Member, NodeId, Pool, Ring, Slot, UserId, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -32,10 +32,16 @@ async fn running() -> Running {
     let origin = Origin::open(&url, OpenOptions::default()).expect("open");
     origin.migrate().await.expect("migrate");
     let id = |name: &str| name.parse::<NodeId>().expect("id");
-    origin.claim_node(&id("n2"), "127.0.0.1:1", Weight::default(), Duration::from_secs(60)).await.expect("claim");
+    origin
+        .claim_node(&id("n2"), "127.0.0.1:1", Weight::default(), &Pool::default(), Duration::from_secs(60))
+        .await
+        .expect("claim");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address").to_string();
-    origin.claim_node(&id("n1"), &address, Weight::default(), Duration::from_millis(1)).await.expect("claim");
+    origin
+        .claim_node(&id("n1"), &address, Weight::default(), &Pool::default(), Duration::from_millis(1))
+        .await
+        .expect("claim");
     let anothers = Slot::of_user(&UserId::parse(ANOTHERS.as_bytes()).expect("user"));
     let members = ["n1", "n2"].map(|name| Member { id: id(name), weight: Weight::default() });
     let owner = |slot| if slot == anothers { id("n2") } else { id("n1") };

@@ -6,7 +6,6 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use http::{Request, Response};
-use placement::Slot;
 use wire::ring_document::{Location, RingDocument};
 use wire::{Problem, ProblemCode};
 
@@ -28,6 +27,8 @@ pub(super) async fn locate(
     let view = gateway.ring.view();
     let no_ring = || Problem::new(ProblemCode::OwnerUnavailable, "there is no ring yet: run `migrator init`");
     let ring = view.ring().ok_or_else(no_ring).map_err(Problem::into_response)?;
-    let slot = Slot::of_user(&user);
-    Ok(Json(Location { slot, owner: ring.owner(slot).clone(), epoch: view.epoch() }))
+    let slot = ring.slot_of_user(&user);
+    let owner = ring.owner(slot).clone();
+    let pool = view.nodes().iter().find(|node| node.id == owner).map(|node| node.pool.clone()).unwrap_or_default();
+    Ok(Json(Location { slot, owner, pool, epoch: view.epoch() }))
 }

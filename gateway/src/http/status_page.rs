@@ -25,9 +25,10 @@ fn render(ring: &RingDocument) -> String {
         // Writing to a String cannot fail.
         let _ = write!(
             rows,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share:.1} %</td><td class={state}>{state}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share:.1} %</td><td class={state}>{state}</td></tr>",
             escaped(member.id.as_str()),
             escaped(&member.address),
+            escaped(member.pool.as_str()),
             member.weight,
             member.slots,
         );
@@ -44,7 +45,12 @@ fn render(ring: &RingDocument) -> String {
             change.to_epoch
         ),
     };
-    PAGE.replace("@EPOCH@", &ring.epoch.to_string()).replace("@CHANGE@", &change).replace("@ROWS@", &rows)
+    let pinned = if ring.pinned_users == 1 { "1 user".to_owned() } else { format!("{} users", ring.pinned_users) };
+    let pinned = if ring.pinned_users == 1 { pinned + " has" } else { pinned + " have" };
+    PAGE.replace("@EPOCH@", &ring.epoch.to_string())
+        .replace("@CHANGE@", &change)
+        .replace("@PINNED@", &pinned)
+        .replace("@ROWS@", &rows)
 }
 
 fn escaped(text: &str) -> String {
@@ -55,14 +61,14 @@ const PAGE: &str = r#"<!doctype html><html lang="en"><head><meta charset="utf-8"
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>shardcache</title>
 <style>:root{color-scheme:light dark}body{font:16px system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8886}
-.down{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1><p>Ring epoch @EPOCH@. @CHANGE@</p>
-<table><thead><tr><th>node<th>address<th>weight<th>slots<th>share<th>state</tr></thead><tbody>@ROWS@</tbody></table>
+.down{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1><p>Ring epoch @EPOCH@. @PINNED@ a slot of their own. @CHANGE@</p>
+<table><thead><tr><th>node<th>address<th>pool<th>weight<th>slots<th>share<th>state</tr></thead><tbody>@ROWS@</tbody></table>
 <p><a href="/v1/ring">ring as JSON</a> · <a href="/readyz">readiness</a> · <a href="/metrics">metrics</a></p></body></html>
 "#;
 
 #[cfg(test)]
 mod tests {
-    use placement::{Epoch, Weight};
+    use placement::{Epoch, Pool, Weight};
     use wire::ring_document::MemberDocument;
 
     use super::*;
@@ -72,11 +78,18 @@ mod tests {
         let member = MemberDocument {
             id: "n1".parse().expect("id"),
             address: "<script>:1".to_owned(),
+            pool: Pool::default(),
             weight: Weight::default(),
             slots: 4096,
             state: MemberState::Down,
         };
-        let page = render(&RingDocument { epoch: Epoch(7), slots: 4096, members: vec![member], change: None });
+        let page = render(&RingDocument {
+            epoch: Epoch(7),
+            slots: 4096,
+            members: vec![member],
+            pinned_users: 0,
+            change: None,
+        });
         assert!(page.contains("&lt;script&gt;:1") && !page.contains("<script>"));
         assert!(page.contains("Ring epoch 7") && page.contains("100.0 %"));
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use gateway::{Config, start};
 use origin::{DatabaseUrl, OpenOptions, Origin};
-use placement::{Epoch, Member, NodeId, Ring, Weight};
+use placement::{Epoch, Member, NodeId, Pool, Ring, Weight};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -43,7 +43,10 @@ impl Cluster {
         let id = |index: usize| format!("n{}", index + 1).parse::<NodeId>().expect("id");
         let lease = Duration::from_secs(60);
         for (index, address) in addresses.iter().enumerate() {
-            origin.claim_node(&id(index), &address.to_string(), Weight::default(), lease).await.expect("claim");
+            origin
+                .claim_node(&id(index), &address.to_string(), Weight::default(), &Pool::default(), lease)
+                .await
+                .expect("claim");
         }
         let members = (0..addresses.len()).map(|index| Member { id: id(index), weight: Weight::default() }).collect();
         let ring = Ring::new(Epoch(1), members, |_| id(0)).expect("ring");

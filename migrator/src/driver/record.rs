@@ -35,7 +35,15 @@ impl Record {
     /// copied: then their streams say so.
     pub(super) async fn before_copy(&mut self, tools: &Tools, change: &ChangeRow, cold: bool) {
         let Ok(rows) = patiently(|| tools.origin.nodes()).await else { return };
-        let held = async { if cold { held(tools, &rows, &change.moves, |moving| &moving.from).await } else { None } };
+        let alone = change.moves.iter().any(|moving| moving.leaves.is_some());
+        // What a slot holds says nothing of one of its users.
+        let held = async {
+            if cold && !alone {
+                held(tools, &rows, &change.moves, |moving| (&moving.from, moving.slot)).await
+            } else {
+                None
+            }
+        };
         (self.held_before, _) = tokio::join!(held, self.load.round(tools, change, &rows));
     }
 
@@ -61,7 +69,7 @@ impl Record {
     pub(super) async fn after_flip(&mut self, tools: &Tools, change: &ChangeRow) {
         let Some(before) = self.held_before.filter(|&before| before > 0) else { return };
         let Ok(rows) = patiently(|| tools.origin.nodes()).await else { return };
-        let after = held(tools, &rows, &change.moves, |moving| &moving.to).await;
+        let after = held(tools, &rows, &change.moves, |moving| (&moving.to, moving.gained_slot())).await;
         // Users may have brought entries in already that nobody copied.
         self.warm_share = after.map(|after| (after as f64 / before as f64).min(1.0));
     }
@@ -92,10 +100,16 @@ pub(super) fn cold_slots(change: &ChangeRow) -> usize {
 }
 
 /// Entries that the nodes at one end of the moves hold of the moving slots; `None` unless all of them say so.
-async fn held(tools: &Tools, rows: &[NodeRow], moves: &[SlotMove], end: impl Fn(&SlotMove) -> &NodeId) -> Option<u64> {
+async fn held(
+    tools: &Tools,
+    rows: &[NodeRow],
+    moves: &[SlotMove],
+    end: impl Fn(&SlotMove) -> (&NodeId, Slot),
+) -> Option<u64> {
     let mut slots: BTreeMap<&NodeId, HashSet<Slot>> = BTreeMap::new();
     for moving in moves {
-        slots.entry(end(moving)).or_default().insert(moving.slot);
+        let (node, slot) = end(moving);
+        slots.entry(node).or_default().insert(slot);
     }
     let asked = slots.iter().map(|(node, slots)| {
         let row = rows.iter().find(|row| &row.id == *node);

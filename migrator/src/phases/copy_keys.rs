@@ -11,7 +11,7 @@ use std::time::Duration;
 use client::ControlError;
 use futures_util::future::join_all;
 use origin::{ChangeRow, NodeRow};
-use placement::{NodeId, Phase, Slot};
+use placement::{NodeId, Phase, PinnedUser, Slot};
 use tokio::time::{Instant, sleep, timeout};
 use wire::control::{CopyReceiver, CopyReport, CopyRequest};
 
@@ -131,11 +131,16 @@ impl Copying<'_> {
         let row = live(&self.rows, owner, GIVES)?;
         let receivers = self.routes[owner].iter().map(|(node, slots)| {
             let address = live(&self.rows, node, TAKES)?.address.clone();
-            Ok(CopyReceiver { node: node.clone(), address, slots: slots.clone() })
+            Ok(CopyReceiver { node: node.clone(), address, slots: slots.clone(), leaves: self.leaving() })
         });
         let receivers = receivers.collect::<Result<Vec<_>, StepError>>()?;
         let request = CopyRequest { receivers, max_bytes_per_second: self.rate_of_one() };
         Ok(timeout(COPY_CALL_WAIT, self.tools.nodes.copy(&row.address, self.change.id, &request)).await.ok())
+    }
+
+    /// The one user that a change is about which leaves all other entries where they are.
+    fn leaving(&self) -> Option<PinnedUser> {
+        self.change.moves.iter().find_map(|moving| moving.leaves.clone())
     }
 
     /// The most bytes per second of each old owner; 0 while paused.

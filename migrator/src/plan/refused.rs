@@ -1,7 +1,7 @@
 //! The reasons why there is no plan.
 
 use placement::rebalance::RebalanceRefused;
-use placement::{NodeId, Weight};
+use placement::{NodeId, Pool, Weight};
 
 /// Why there is no plan. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +53,20 @@ pub enum PlanRefused {
     /// No other member is up and stays.
     #[error("no other member that is up and stays could take the slots of {0}")]
     NoTaker(NodeId),
+    /// The user is where it is asked to be.
+    #[error("the user is in pool {0} already")]
+    AlreadyInPool(Pool),
+    /// No other node that is up and stays serves the pool.
+    #[error(
+        "no other member that is up and stays is in pool {0}: start a cache-node with SHARDCACHE_NODE_POOL={0} and add it"
+    )]
+    EmptyPool(Pool),
+    /// Each pinned user has a slot of its own, and there are only so many.
+    #[error("{} users have a slot of their own, and no more can", placement::PINNED_MAX)]
+    TooManyPinned,
+    /// Nobody would own the slots that users fall into by hash.
+    #[error("no node of pool shared is among them")]
+    NoneShared,
     /// It has nothing to give away.
     #[error("{0} owns no slots")]
     NoSlots(NodeId),

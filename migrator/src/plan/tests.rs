@@ -1,7 +1,7 @@
 //! The plans, and every reason to refuse one.
 
 use origin::{NodeRow, RingDigest, SlotRow};
-use placement::{Gained, Slot, Tenure, ring_points};
+use placement::{Gained, PinnedUsers, Pool, Slot, Tenure, ring_points};
 
 use super::*;
 
@@ -20,6 +20,7 @@ fn row(name: &str, port: u16) -> NodeRow {
         id: node(name),
         address: format!("127.0.0.1:{port}"),
         weight: weight(100),
+        pool: Pool::default(),
         incarnation: Incarnation(1),
         lease_left_ms: 3000,
         leaving: false,
@@ -36,6 +37,8 @@ fn ring() -> RingState {
         tenure: Tenure(1),
         gained: Gained(1),
         l2_space: None,
+        pinned: PinnedUsers::NONE,
+        pool: None,
     });
     RingState {
         digest: RingDigest { epoch: Epoch(7), ..RingDigest::default() },

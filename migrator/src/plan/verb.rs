@@ -1,6 +1,6 @@
 //! What an operator can ask for.
 
-use placement::{NodeId, Weight};
+use placement::{NodeId, Pool, UserId, Weight};
 
 /// A change of the ring that somebody asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,13 @@ pub enum Verb {
         /// Its new weight.
         weight: Weight,
     },
+    /// A user moves to the nodes of a pool.
+    AssignUser {
+        /// The user.
+        user: UserId,
+        /// The pool.
+        pool: Pool,
+    },
 }
 
 impl Verb {
@@ -47,6 +54,8 @@ impl Verb {
             Self::RemoveNode { id } => format!("remove-node {id}"),
             Self::ReplaceNode { old, new, weight } => with_weight(format!("replace-node {old} {new}"), weight),
             Self::SetWeight { id, weight } => format!("set-weight {id} {weight}"),
+            // The journal is shown to many: no user id in it.
+            Self::AssignUser { pool, .. } => format!("assign-user … --pool {pool}"),
         }
     }
 
@@ -54,7 +63,7 @@ impl Verb {
     pub fn joiner(&self) -> Option<&NodeId> {
         match self {
             Self::AddNode { id, .. } | Self::ReplaceNode { new: id, .. } => Some(id),
-            Self::RemoveNode { .. } | Self::SetWeight { .. } => None,
+            Self::RemoveNode { .. } | Self::SetWeight { .. } | Self::AssignUser { .. } => None,
         }
     }
 
@@ -62,7 +71,7 @@ impl Verb {
     pub fn leaver(&self) -> Option<&NodeId> {
         match self {
             Self::RemoveNode { id } | Self::ReplaceNode { old: id, .. } => Some(id),
-            Self::AddNode { .. } | Self::SetWeight { .. } => None,
+            Self::AddNode { .. } | Self::SetWeight { .. } | Self::AssignUser { .. } => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use migrator::phases::{Tools, Waits};
 use migrator::plan::{self, Plan, Verb};
 use migrator::{Progress, init};
 use origin::{ClaimOutcome, DatabaseUrl, L2SpaceChange, OpenOptions, Origin, RingState};
-use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, Slot, Weight};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, Pool, Slot, Weight};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use wire::control::{SealReport, SealRequest, SealedTenure, SettleReport, SlotContents, SlotsReport};
@@ -115,7 +115,11 @@ impl FakeCluster {
     async fn start_node(&mut self, name: &str) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let claimed = self.origin.claim_node(&node(name), &address, Weight::default(), TTL).await.expect("a claim");
+        let claimed = self
+            .origin
+            .claim_node(&node(name), &address, Weight::default(), &Pool::default(), TTL)
+            .await
+            .expect("a claim");
         let ClaimOutcome::Claimed { incarnation, .. } = claimed else { panic!("not claimed: {claimed:?}") };
         let fake = Arc::new(FakeNode {
             id: node(name),
@@ -154,7 +158,7 @@ impl FakeCluster {
     pub(crate) async fn claim_again(&self, name: &str) {
         let rows = self.origin.nodes().await.expect("a read");
         let row = rows.iter().find(|row| row.id == node(name)).expect("registered");
-        let claimed = self.origin.claim_node(&row.id, &row.address, row.weight, TTL).await.expect("a claim");
+        let claimed = self.origin.claim_node(&row.id, &row.address, row.weight, &row.pool, TTL).await.expect("a claim");
         assert!(matches!(claimed, ClaimOutcome::Claimed { .. }), "{claimed:?}");
     }
 

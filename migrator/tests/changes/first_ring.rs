@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use migrator::{Failure, Initialised, Progress, init};
 use origin::{ClaimOutcome, DatabaseUrl, OpenOptions, Origin};
-use placement::{Epoch, Weight};
+use placement::{Epoch, Pool, Weight};
 
 use crate::fake_cluster::{FakeCluster, node};
 
@@ -34,7 +34,8 @@ async fn the_first_ring_waits_for_its_nodes_and_gives_each_its_own_weight() {
         for (id, weight, port) in [("a", 100, 1), ("b", 300, 2)] {
             let weight = Weight::try_from(weight).expect("a weight");
             let address = format!("127.0.0.1:{port}");
-            let claimed = origin.claim_node(&node(id), &address, weight, Duration::from_secs(60)).await;
+            let claimed =
+                origin.claim_node(&node(id), &address, weight, &Pool::default(), Duration::from_secs(60)).await;
             assert!(matches!(claimed, Ok(ClaimOutcome::Claimed { .. })));
         }
     };

@@ -1,6 +1,6 @@
 //! The flip on Postgres (protocol C6): new owners, new tenures and the new epoch in one transaction, or nothing.
 
-use placement::{ChangeId, Epoch, Incarnation, NodeId, Slot, Tenure};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, PinnedUser, PinnedUsers, Pool, Slot, Tenure};
 use sqlx::query_as;
 
 use super::PostgresOrigin;
@@ -27,6 +27,17 @@ const MOVE: &str = "WITH wanted AS (SELECT * FROM unnest($1::int[], $2::text[], 
     UPDATE slots s SET owner = w.receiver, tenure = nextval('tenure_seq'), gained = nextval('tenure_seq') \
     FROM locked l JOIN wanted w ON w.slot = l.slot \
     WHERE s.slot = l.slot AND s.owner = w.owner AND s.tenure = w.tenure RETURNING s.slot, s.tenure";
+
+/// The home slot keeps owner and gain and gets another tenure: no statement of the user's that is still under way may commit.
+const LEAVE_HOME: &str = "UPDATE slots SET tenure = nextval('tenure_seq'), pinned = concat_ws(' ', pinned, $4::text) \
+    WHERE slot = $1::int AND owner = $2::text AND tenure = $3::bigint RETURNING slot, tenure";
+
+/// Nothing if the slot is somebody's already.
+const PIN: &str = "INSERT INTO slots (slot, owner, tenure, gained, pool) \
+    VALUES ($1::int, $2::text, nextval('tenure_seq'), nextval('tenure_seq'), $3::text) \
+    ON CONFLICT (slot) DO NOTHING RETURNING slot, tenure";
+
+const SET_POOL: &str = "UPDATE slots SET pool = $2::text WHERE slot = $1::int RETURNING true";
 
 pub(super) const NEW_EPOCH: &str = "INSERT INTO ring_epochs (epoch, members, change_id, created_ms) \
     SELECT to_epoch, members, id, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint \
@@ -85,10 +96,17 @@ async fn attempt(tx: &mut Session, id: ChangeId) -> Result<Attempt, OriginError>
     if let Err(reason) = rows::receivers_hold(&change.seal, &leased_receivers(tx, &change.seal).await?) {
         return Ok(Attempt::Refused(reason));
     }
-    let flip = move_slots(tx, &change.seal).await?;
-    if flip.len() != change.seal.len() {
-        let moved = change.seal.len() - flip.len();
-        return Ok(Attempt::Refused(format!("{moved} of {} slots changed since the seal", change.seal.len())));
+    let (flip, expected) = match rows::leaving_user(&change.seal, &change.moves) {
+        Err(reason) => return Ok(Attempt::Refused(reason)),
+        Ok(None) => (move_slots(tx, &change.seal).await?, change.seal.len()),
+        Ok(Some((line, user, pool))) => (pin_user(tx, line, user, pool.unwrap_or(&Pool::default())).await?, 2),
+    };
+    if flip.len() != expected {
+        let moved = expected - flip.len();
+        return Ok(Attempt::Refused(format!("{moved} of {expected} slots changed since the seal")));
+    }
+    for (slot, pool) in rows::new_pools(&change.moves) {
+        tx.rows::<(bool,)>(query_as(SET_POOL).bind(rows::slot_number(slot)).bind(pool.as_str())).await?;
     }
     tx.rows::<(bool,)>(query_as(NEW_EPOCH).bind(id.0)).await?;
     tx.rows::<(bool,)>(query_as(RECORD_FLIP).bind(id.0).bind(rows::to_json(&flip))).await?;
@@ -109,5 +127,25 @@ async fn move_slots(tx: &mut Session, seal: &[SealedSlot]) -> Result<Vec<(Slot, 
     let receivers: Vec<&str> = seal.iter().map(|line| line.receiver.as_str()).collect();
     let statement = query_as::<_, (i32, i64)>(MOVE).bind(&numbers).bind(&owners).bind(&tenures).bind(&receivers);
     let moved = tx.rows(statement).await?;
+    rows::flip_list(moved)
+}
+
+async fn pin_user(
+    tx: &mut Session,
+    home: &SealedSlot,
+    user: &PinnedUser,
+    pool: &Pool,
+) -> Result<Vec<(Slot, Tenure)>, OriginError> {
+    let left = query_as::<_, (i32, i64)>(LEAVE_HOME)
+        .bind(rows::slot_number(home.slot))
+        .bind(home.owner.as_str())
+        .bind(home.tenure.0)
+        .bind(PinnedUsers::NONE.with(user.clone()).to_string());
+    let pinned = query_as::<_, (i32, i64)>(PIN)
+        .bind(rows::slot_number(user.slot))
+        .bind(home.receiver.as_str())
+        .bind(pool.as_str());
+    let mut moved = tx.rows(left).await?;
+    moved.extend(tx.rows(pinned).await?);
     rows::flip_list(moved)
 }

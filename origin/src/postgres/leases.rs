@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::{Incarnation, NodeId, Weight};
+use placement::{Incarnation, NodeId, Pool, Weight};
 use sqlx::query_as;
 
 use super::PostgresOrigin;
@@ -19,9 +19,9 @@ const ADDRESS_OWNER: &str = "SELECT id FROM nodes WHERE addr = $1::text AND id <
     AND lease_until > clock_timestamp() ORDER BY id LIMIT 1";
 
 /// Registers, or takes over from an incarnation whose lease is over (L4).
-const CLAIM: &str = "INSERT INTO nodes AS n (id, addr, weight, incarnation, lease_until) \
-    VALUES ($1::text, $2::text, $3::int, 1, clock_timestamp() + $4::bigint * interval '1 millisecond') \
-    ON CONFLICT (id) DO UPDATE SET addr = EXCLUDED.addr, weight = EXCLUDED.weight, \
+const CLAIM: &str = "INSERT INTO nodes AS n (id, addr, weight, pool, incarnation, lease_until) \
+    VALUES ($1::text, $2::text, $3::int, $5::text, 1, clock_timestamp() + $4::bigint * interval '1 millisecond') \
+    ON CONFLICT (id) DO UPDATE SET addr = EXCLUDED.addr, weight = EXCLUDED.weight, pool = EXCLUDED.pool, \
         incarnation = n.incarnation + 1, lease_until = EXCLUDED.lease_until, leaving = false \
     WHERE n.lease_until < clock_timestamp() RETURNING incarnation";
 
@@ -31,7 +31,7 @@ const LEASE_LEFT: &str = "SELECT greatest(0, ceil(extract(epoch FROM lease_until
 /// In slot order, as everywhere (see `slots`).
 const REGAIN: &str = "WITH locked AS MATERIALIZED (SELECT slot FROM slots WHERE owner = $1::text ORDER BY slot FOR UPDATE) \
     UPDATE slots s SET tenure = nextval('tenure_seq'), gained = nextval('tenure_seq') FROM locked l \
-    WHERE s.slot = l.slot AND s.owner = $1::text RETURNING s.slot, s.owner, s.tenure, s.gained, s.l2space";
+    WHERE s.slot = l.slot AND s.owner = $1::text RETURNING s.slot, s.owner, s.tenure, s.gained, s.l2space, s.pinned, s.pool";
 
 /// L1. One autocommit statement, so that now() is not before the caller's clock reading.
 const RENEW: &str = "UPDATE nodes SET lease_until = now() + $3::bigint * interval '1 millisecond' \
@@ -46,7 +46,7 @@ pub(super) const FENCE: &str = "UPDATE nodes SET incarnation = incarnation + 1 W
     AND lease_until < clock_timestamp() RETURNING true";
 
 pub(super) const NODES: &str = "SELECT id, addr, weight, incarnation, CASE WHEN lease_until > clock_timestamp() \
-    THEN ceil(extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint ELSE 0 END, leaving \
+    THEN ceil(extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint ELSE 0 END, leaving, pool \
     FROM nodes ORDER BY id";
 
 /// A time as the statements take it.
@@ -61,6 +61,7 @@ impl PostgresOrigin {
         id: &NodeId,
         address: &str,
         weight: Weight,
+        pool: &Pool,
         lease_ttl: Duration,
     ) -> Result<ClaimOutcome, OriginError> {
         let mut tx = self.begin(Lane::Control, "BEGIN").await?;
@@ -74,7 +75,8 @@ impl PostgresOrigin {
             .bind(id.as_str())
             .bind(address)
             .bind(i32::try_from(weight.get()).unwrap_or(i32::MAX))
-            .bind(millis(lease_ttl));
+            .bind(millis(lease_ttl))
+            .bind(pool.as_str());
         let Some((incarnation,)) = tx.row(claim).await? else {
             let left = tx.row::<(i64,)>(query_as(LEASE_LEFT).bind(id.as_str())).await?;
             tx.rollback().await?;

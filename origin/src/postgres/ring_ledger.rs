@@ -20,8 +20,8 @@ const DIGEST: &str = "SELECT coalesce((SELECT max(epoch) FROM ring_epochs), 0)::
     c.id, c.phase FROM (SELECT 1) AS one LEFT JOIN (SELECT id, phase FROM ring_changes ORDER BY id DESC LIMIT 1) AS c ON true";
 
 /// One row of lists, as for nodes (see `slots`).
-const SLOTS: &str =
-    "SELECT array_agg(slot), array_agg(owner), array_agg(tenure), array_agg(gained), array_agg(l2space) FROM slots";
+const SLOTS: &str = "SELECT array_agg(slot), array_agg(owner), array_agg(tenure), array_agg(gained), array_agg(l2space), array_agg(pinned), \
+    array_agg(pool) FROM slots";
 
 const EPOCHS: &str =
     "SELECT epoch, members, change_id, created_ms FROM ring_epochs ORDER BY epoch DESC LIMIT $1::bigint";

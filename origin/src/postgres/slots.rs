@@ -13,7 +13,8 @@ use crate::slots::{L2SpaceChange, SlotRow};
 /// it ten times as much. NULLs when there are no slots, no row when the node is fenced: the two must not look alike.
 const READ: &str = "SELECT array_agg(s.slot) FILTER (WHERE s.slot IS NOT NULL), array_agg(s.owner) FILTER (WHERE s.slot IS NOT NULL), \
         array_agg(s.tenure) FILTER (WHERE s.slot IS NOT NULL), array_agg(s.gained) FILTER (WHERE s.slot IS NOT NULL), \
-        array_agg(s.l2space) FILTER (WHERE s.slot IS NOT NULL) \
+        array_agg(s.l2space) FILTER (WHERE s.slot IS NOT NULL), array_agg(s.pinned) FILTER (WHERE s.slot IS NOT NULL), \
+        array_agg(s.pool) FILTER (WHERE s.slot IS NOT NULL) \
     FROM nodes n LEFT JOIN slots s ON true WHERE n.id = $1::text AND n.incarnation = $2::bigint HAVING count(*) > 0";
 
 /// Rows are locked in slot order, so that two renewals, or one and a flip, cannot deadlock. The lock waits for the writers
@@ -25,7 +26,7 @@ const RENEW: &str = "WITH wanted AS (SELECT * FROM unnest($2::int[], $3::bigint[
         WHEN 'keep' THEN s.l2space WHEN 'new' THEN $5::text || '/' || nextval('l2space_seq') END \
     FROM locked l JOIN wanted w ON w.slot = l.slot AND w.tenure = l.tenure \
     WHERE s.slot = l.slot AND s.owner = $1::text AND s.tenure = w.tenure \
-    RETURNING s.slot, s.owner, s.tenure, s.gained, s.l2space";
+    RETURNING s.slot, s.owner, s.tenure, s.gained, s.l2space, s.pinned, s.pool";
 
 impl PostgresOrigin {
     /// See [`crate::Origin::read_slots`].

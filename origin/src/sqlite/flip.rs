@@ -1,6 +1,6 @@
 //! The flip on SQLite (protocol C6): new owners, new tenures and the new epoch in one transaction, or nothing.
 
-use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, Slot, Tenure};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, PinnedUser, PinnedUsers, Pool, Slot, Tenure};
 use sqlx::{SqliteConnection, query_as};
 
 use super::SqliteOrigin;
@@ -21,6 +21,16 @@ const MOVE: &str = "UPDATE slots SET owner = w.receiver, tenure = ?2 + 2 * w.n +
     FROM (SELECT j.key AS n, j.value ->> 'slot' AS slot, j.value ->> 'owner' AS owner, j.value ->> 'tenure' AS tenure, \
         j.value ->> 'receiver' AS receiver FROM json_each(?1) AS j) AS w \
     WHERE slots.slot = w.slot AND slots.owner = w.owner AND slots.tenure = w.tenure RETURNING slot, tenure";
+
+/// The home slot keeps owner and gain and gets another tenure: no statement of the user's that is still under way may commit.
+const LEAVE_HOME: &str = "UPDATE slots SET tenure = ?4 + 1, pinned = concat_ws(' ', pinned, ?5) \
+    WHERE slot = ?1 AND owner = ?2 AND tenure = ?3 RETURNING slot, tenure";
+
+/// Nothing if the slot is somebody's already.
+const PIN: &str = "INSERT INTO slots (slot, owner, tenure, gained, pool) VALUES (?1, ?2, ?3 + 2, ?3 + 3, ?4) \
+    ON CONFLICT (slot) DO NOTHING RETURNING slot, tenure";
+
+const SET_POOL: &str = "UPDATE slots SET pool = ?2 WHERE slot = ?1 RETURNING 1";
 
 pub(super) const NEW_EPOCH: &str = "INSERT INTO ring_epochs (epoch, members, change_id, created_ms) \
     SELECT to_epoch, members, id, CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM ring_changes WHERE id = ?1 RETURNING 1";
@@ -75,10 +85,18 @@ async fn attempt(connection: &mut SqliteConnection, id: ChangeId) -> Result<Atte
     if let Err(reason) = rows::receivers_hold(&change.seal, &leased(connection).await?) {
         return Ok(Attempt::Refused(reason));
     }
-    let flip = move_slots(connection, &change.seal).await?;
-    if flip.len() != change.seal.len() {
-        let moved = change.seal.len() - flip.len();
-        return Ok(Attempt::Refused(format!("{moved} of {} slots changed since the seal", change.seal.len())));
+    let (flip, expected) = match rows::leaving_user(&change.seal, &change.moves) {
+        Err(reason) => return Ok(Attempt::Refused(reason)),
+        Ok(None) => (move_slots(connection, &change.seal).await?, change.seal.len()),
+        Ok(Some((line, user, pool))) => (pin_user(connection, line, user, pool.unwrap_or(&Pool::default())).await?, 2),
+    };
+    if flip.len() != expected {
+        let moved = expected - flip.len();
+        return Ok(Attempt::Refused(format!("{moved} of {expected} slots changed since the seal")));
+    }
+    for (slot, pool) in rows::new_pools(&change.moves) {
+        let statement = query_as::<_, (i64,)>(SET_POOL).bind(rows::slot_number(slot)).bind(pool.as_str());
+        rows(connection, statement).await?;
     }
     rows(connection, query_as::<_, (i64,)>(NEW_EPOCH).bind(id.0)).await?;
     rows(connection, query_as::<_, (i64,)>(RECORD_FLIP).bind(id.0).bind(rows::to_json(&flip))).await?;
@@ -97,5 +115,28 @@ async fn move_slots(
     let numbers = take_numbers(connection, "tenure", seal.len() * 2).await?;
     let statement = query_as::<_, (i32, i64)>(MOVE).bind(rows::to_json(seal)).bind(numbers);
     let moved = rows(connection, statement).await?;
+    rows::flip_list(moved)
+}
+
+async fn pin_user(
+    connection: &mut SqliteConnection,
+    home: &SealedSlot,
+    user: &PinnedUser,
+    pool: &Pool,
+) -> Result<Vec<(Slot, Tenure)>, OriginError> {
+    let numbers = take_numbers(connection, "tenure", 3).await?;
+    let left = query_as::<_, (i32, i64)>(LEAVE_HOME)
+        .bind(rows::slot_number(home.slot))
+        .bind(home.owner.as_str())
+        .bind(home.tenure.0)
+        .bind(numbers)
+        .bind(PinnedUsers::NONE.with(user.clone()).to_string());
+    let pinned = query_as::<_, (i32, i64)>(PIN)
+        .bind(rows::slot_number(user.slot))
+        .bind(home.receiver.as_str())
+        .bind(numbers)
+        .bind(pool.as_str());
+    let mut moved = rows(connection, left).await?;
+    moved.extend(rows(connection, pinned).await?);
     rows::flip_list(moved)
 }

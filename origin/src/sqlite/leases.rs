@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::{Incarnation, NodeId, Weight};
+use placement::{Incarnation, NodeId, Pool, Weight};
 use sqlx::{SqliteConnection, query_as};
 
 use super::SqliteOrigin;
@@ -16,9 +16,9 @@ const ADDRESS_OWNER: &str = "SELECT id FROM nodes WHERE addr = ?1 AND id <> ?2 \
     AND lease_until > CAST(unixepoch('subsec') * 1000 AS INTEGER) ORDER BY id LIMIT 1";
 
 /// Registers, or takes over from an incarnation whose lease is over (L4).
-const CLAIM: &str = "INSERT INTO nodes (id, addr, weight, incarnation, lease_until) \
-    VALUES (?1, ?2, ?3, 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4) \
-    ON CONFLICT (id) DO UPDATE SET addr = excluded.addr, weight = excluded.weight, \
+const CLAIM: &str = "INSERT INTO nodes (id, addr, weight, pool, incarnation, lease_until) \
+    VALUES (?1, ?2, ?3, ?5, 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4) \
+    ON CONFLICT (id) DO UPDATE SET addr = excluded.addr, weight = excluded.weight, pool = excluded.pool, \
         incarnation = nodes.incarnation + 1, lease_until = excluded.lease_until, leaving = 0 \
     WHERE nodes.lease_until < CAST(unixepoch('subsec') * 1000 AS INTEGER) RETURNING incarnation";
 
@@ -30,7 +30,7 @@ const OWNED: &str = "SELECT count(*) FROM slots WHERE owner = ?1";
 /// `?2`: the number before the first; two per slot.
 const REGAIN: &str = "UPDATE slots SET tenure = ?2 + 2 * w.n - 1, gained = ?2 + 2 * w.n \
     FROM (SELECT slot, row_number() OVER (ORDER BY slot) AS n FROM slots WHERE owner = ?1) AS w \
-    WHERE slots.slot = w.slot RETURNING slot, owner, tenure, gained, l2space";
+    WHERE slots.slot = w.slot RETURNING slot, owner, tenure, gained, l2space, pinned, pool";
 
 const RENEW: &str = "UPDATE nodes SET lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3 \
     WHERE id = ?1 AND incarnation = ?2 RETURNING 1";
@@ -43,7 +43,7 @@ pub(super) const FENCE: &str = "UPDATE nodes SET incarnation = incarnation + 1 W
     AND lease_until < CAST(unixepoch('subsec') * 1000 AS INTEGER) RETURNING 1";
 
 pub(super) const NODES: &str = "SELECT id, addr, weight, incarnation, \
-    max(0, lease_until - CAST(unixepoch('subsec') * 1000 AS INTEGER)), leaving FROM nodes ORDER BY id";
+    max(0, lease_until - CAST(unixepoch('subsec') * 1000 AS INTEGER)), leaving, pool FROM nodes ORDER BY id";
 
 /// A time as the statements take it.
 pub(super) fn millis(duration: Duration) -> i64 {
@@ -57,11 +57,12 @@ impl SqliteOrigin {
         id: &NodeId,
         address: &str,
         weight: Weight,
+        pool: &Pool,
         lease_ttl: Duration,
     ) -> Result<ClaimOutcome, OriginError> {
-        let (id, address) = (id.clone(), address.to_owned());
-        let ttl = millis(lease_ttl);
-        self.shared.writer.transact(move |connection| Box::pin(claim(connection, id, address, weight, ttl))).await
+        let claiming =
+            Claim { id: id.clone(), address: address.to_owned(), weight, pool: pool.clone(), ttl: millis(lease_ttl) };
+        self.shared.writer.transact(move |connection| Box::pin(claim(connection, claiming))).await
     }
 
     /// See [`crate::Origin::renew_lease`].
@@ -118,19 +119,27 @@ impl SqliteOrigin {
     }
 }
 
-async fn claim(
-    connection: &mut SqliteConnection,
+/// What a process says of the node that it wants to be.
+struct Claim {
     id: NodeId,
     address: String,
     weight: Weight,
+    pool: Pool,
     ttl: i64,
-) -> Result<End<ClaimOutcome>, OriginError> {
+}
+
+async fn claim(connection: &mut SqliteConnection, claiming: Claim) -> Result<End<ClaimOutcome>, OriginError> {
+    let Claim { id, address, weight, pool, ttl } = claiming;
     let owner = query_as::<_, (String,)>(ADDRESS_OWNER).bind(address.as_str()).bind(id.as_str());
     if let Some((by,)) = row(connection, owner).await? {
         return Ok(End::Rollback(ClaimOutcome::AddressTaken { by: rows::node_id(by)? }));
     }
-    let claim =
-        query_as::<_, (i64,)>(CLAIM).bind(id.as_str()).bind(address.as_str()).bind(i64::from(weight.get())).bind(ttl);
+    let claim = query_as::<_, (i64,)>(CLAIM)
+        .bind(id.as_str())
+        .bind(address.as_str())
+        .bind(i64::from(weight.get()))
+        .bind(ttl)
+        .bind(pool.as_str());
     let Some((incarnation,)) = row(connection, claim).await? else {
         let left = row(connection, query_as::<_, (i64,)>(LEASE_LEFT).bind(id.as_str())).await?;
         let left_ms = left.map_or(0, |(left,)| u64::try_from(left).unwrap_or(0));

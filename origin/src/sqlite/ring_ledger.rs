@@ -16,7 +16,7 @@ const DIGEST: &str = "SELECT coalesce((SELECT max(epoch) FROM ring_epochs), 0), 
     coalesce((SELECT sum(incarnation) FROM nodes), 0), c.id, c.phase \
     FROM (SELECT 1) AS one LEFT JOIN (SELECT id, phase FROM ring_changes ORDER BY id DESC LIMIT 1) AS c ON true";
 
-const SLOTS: &str = "SELECT slot, owner, tenure, gained, l2space FROM slots";
+const SLOTS: &str = "SELECT slot, owner, tenure, gained, l2space, pinned, pool FROM slots";
 
 const EPOCHS: &str = "SELECT epoch, members, change_id, created_ms FROM ring_epochs ORDER BY epoch DESC LIMIT ?1";
 

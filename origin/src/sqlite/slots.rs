@@ -11,7 +11,7 @@ use crate::rows::{self, SlotTuple};
 use crate::slots::{L2SpaceChange, SlotRow};
 
 /// One row of NULLs when the node has no slots, none at all when it is fenced: the two must not look alike.
-const READ: &str = "SELECT s.slot, s.owner, s.tenure, s.gained, s.l2space FROM nodes n LEFT JOIN slots s ON true \
+const READ: &str = "SELECT s.slot, s.owner, s.tenure, s.gained, s.l2space, s.pinned, s.pool FROM nodes n LEFT JOIN slots s ON true \
     WHERE n.id = ?1 AND n.incarnation = ?2";
 
 /// `?2`: [[slot, tenure], …]; `?3` and `?4`: the numbers before the first new tenure and L2 space.
@@ -19,9 +19,10 @@ const RENEW: &str = "UPDATE slots SET tenure = ?3 + 1 + w.n, l2space = CASE ?5 \
         WHEN 'keep' THEN l2space WHEN 'new' THEN ?6 || '/' || (?4 + 1 + w.n) END \
     FROM (SELECT j.key AS n, j.value ->> 0 AS slot, j.value ->> 1 AS tenure FROM json_each(?2) AS j) AS w \
     WHERE slots.slot = w.slot AND slots.tenure = w.tenure AND slots.owner = ?1 \
-    RETURNING slot, owner, tenure, gained, l2space";
+    RETURNING slot, owner, tenure, gained, l2space, pinned, pool";
 
-type MaybeSlotTuple = (Option<i32>, Option<String>, Option<i64>, Option<i64>, Option<String>);
+type MaybeSlotTuple =
+    (Option<i32>, Option<String>, Option<i64>, Option<i64>, Option<String>, Option<String>, Option<String>);
 
 impl SqliteOrigin {
     /// See [`crate::Origin::read_slots`].
@@ -35,7 +36,8 @@ impl SqliteOrigin {
         if found.is_empty() {
             return Ok(None);
         }
-        let whole = |row: MaybeSlotTuple| -> Option<SlotTuple> { Some((row.0?, row.1?, row.2?, row.3?, row.4)) };
+        let whole =
+            |row: MaybeSlotTuple| -> Option<SlotTuple> { Some((row.0?, row.1?, row.2?, row.3?, row.4, row.5, row.6)) };
         rows::slot_rows(found.into_iter().filter_map(whole).collect()).map(Some)
     }
 

@@ -8,7 +8,7 @@ use origin::{
     OpenOptions, Origin, Precondition, SealedSlot, SlotRow, WriteAnswer, WriteError, WriteKind,
 };
 use placement::ring::SlotMove;
-use placement::{ChangeId, EntryKey, Epoch, Incarnation, Member, NodeId, Ring, Slot, Tenure, UserId, Weight};
+use placement::{ChangeId, EntryKey, Epoch, Incarnation, Member, NodeId, Pool, Ring, Slot, Tenure, UserId, Weight};
 use tempfile::TempDir;
 use tests::postgres::PostgresServer;
 
@@ -138,7 +138,8 @@ fn url(server: &Server) -> DatabaseUrl {
 
 /// Claims a node that must be free.
 pub(crate) async fn claim(origin: &Origin, name: &str, ttl: Duration) -> (Incarnation, Vec<SlotRow>) {
-    let outcome = origin.claim_node(&node(name), &format!("{name}:8081"), Weight::default(), ttl).await;
+    let outcome =
+        origin.claim_node(&node(name), &format!("{name}:8081"), Weight::default(), &Pool::default(), ttl).await;
     match outcome.expect("an answer") {
         ClaimOutcome::Claimed { incarnation, slots } => (incarnation, slots),
         other => panic!("not claimed: {other:?}"),
@@ -156,7 +157,7 @@ pub(crate) fn member(name: &str, weight: u32) -> Member {
 
 /// A change from an epoch that adds n2 and moves these slots to it.
 pub(crate) fn moving(from_epoch: u64, slots: &[u16]) -> NewChange {
-    let to_n2 = |number: &u16| SlotMove { slot: slot(*number), from: node("n1"), to: node("n2") };
+    let to_n2 = |number: &u16| SlotMove::new(slot(*number), node("n1"), node("n2"));
     NewChange {
         action: "add-node n2".to_owned(),
         from_epoch: Epoch(from_epoch),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use origin::{ClaimOutcome, NodeRow};
-use placement::{Incarnation, Weight};
+use placement::{Incarnation, Pool, Weight};
 
 use crate::fixture::{Fixture, TTL, claim, eventually, node};
 
@@ -34,12 +34,12 @@ async fn a_first_claim_registers_the_node(f: &Fixture) {
 async fn a_second_claimer_is_refused_until_the_lease_is_over(f: &Fixture) {
     let (first, _) = claim(&f.origin, "n1", Duration::from_millis(700)).await;
     let other = f.another();
-    match other.claim_node(&node("n1"), "elsewhere:1", Weight::default(), TTL).await {
+    match other.claim_node(&node("n1"), "elsewhere:1", Weight::default(), &Pool::default(), TTL).await {
         Ok(ClaimOutcome::LeaseHeld { left_ms }) => assert!((1..=700).contains(&left_ms), "{left_ms}"),
         outcome => panic!("{outcome:?}"),
     }
     eventually("the lease is over", || async {
-        let outcome = other.claim_node(&node("n1"), "elsewhere:1", Weight::default(), TTL).await;
+        let outcome = other.claim_node(&node("n1"), "elsewhere:1", Weight::default(), &Pool::default(), TTL).await;
         matches!(outcome, Ok(ClaimOutcome::Claimed { incarnation, .. }) if incarnation > first)
     })
     .await;
@@ -91,13 +91,13 @@ async fn a_released_lease_is_over_at_once(f: &Fixture) {
 
 async fn an_address_belongs_to_one_living_node(f: &Fixture) {
     let (first, _) = claim(&f.origin, "n1", TTL).await;
-    let intruder = f.origin.claim_node(&node("n2"), "n1:8081", Weight::default(), TTL).await;
+    let intruder = f.origin.claim_node(&node("n2"), "n1:8081", Weight::default(), &Pool::default(), TTL).await;
     assert_eq!(intruder, Ok(ClaimOutcome::AddressTaken { by: node("n1") }));
     assert_eq!(f.origin.nodes().await.expect("a read").len(), 1);
     f.origin.release_lease(&node("n1"), first).await.expect("an answer");
-    let heir = f.origin.claim_node(&node("n2"), "n1:8081", Weight::default(), TTL).await;
+    let heir = f.origin.claim_node(&node("n2"), "n1:8081", Weight::default(), &Pool::default(), TTL).await;
     assert!(matches!(heir, Ok(ClaimOutcome::Claimed { .. })), "{heir:?}");
-    let back = f.origin.claim_node(&node("n1"), "n1:8081", Weight::default(), TTL).await;
+    let back = f.origin.claim_node(&node("n1"), "n1:8081", Weight::default(), &Pool::default(), TTL).await;
     assert_eq!(back, Ok(ClaimOutcome::AddressTaken { by: node("n2") }));
 }
 
@@ -111,7 +111,9 @@ async fn of_many_claimers_at_once_one_wins(f: &Fixture) {
             } else {
                 (format!("m{number}"), "h:1".to_owned())
             };
-            tokio::spawn(async move { origin.claim_node(&node(&name), &address, Weight::default(), TTL).await })
+            tokio::spawn(async move {
+                origin.claim_node(&node(&name), &address, Weight::default(), &Pool::default(), TTL).await
+            })
         })
         .collect();
     let mut won = 0;

@@ -8,6 +8,7 @@ mod fence;
 mod fixture;
 mod leases;
 mod migrations;
+mod pools;
 mod put_together;
 mod ring;
 mod slots;

@@ -203,5 +203,8 @@ async fn without_a_schema_every_call_fails_cleanly() {
 
 async fn claim_error(origin: &Origin) {
     let node = crate::fixture::node("n1");
-    origin.claim_node(&node, "h:1", placement::Weight::default(), TTL).await.expect_err("no schema");
+    origin
+        .claim_node(&node, "h:1", placement::Weight::default(), &placement::Pool::default(), TTL)
+        .await
+        .expect_err("no schema");
 }

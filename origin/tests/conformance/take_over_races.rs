@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use origin::{BeginOutcome, ClaimOutcome, Control, FlipOutcome, TakeOver, TakeOverOutcome, Term, WriteAnswer};
-use placement::{Epoch, Incarnation, Phase, Slot, Weight};
+use placement::{Epoch, Incarnation, Phase, Pool, Slot, Weight};
 
 use crate::fixture::{Fixture, TTL, claim, moving, node, put, slot};
 use crate::postgres_faults::until_waiting;
@@ -34,8 +34,9 @@ async fn of_a_takeover_and_a_claim_at_once_one_has_the_slots(f: &Fixture) {
         f.origin.release_lease(&node(owner), seen).await.expect("an answer");
         let plan = all_to(owner, heir, seen, before.digest.epoch);
         let (id, address) = (node(owner), format!("{owner}:8081"));
+        let pool = Pool::default();
         let (taken, claimed) =
-            tokio::join!(f.origin.take_over(&plan), other.claim_node(&id, &address, Weight::default(), TTL));
+            tokio::join!(f.origin.take_over(&plan), other.claim_node(&id, &address, Weight::default(), &pool, TTL));
         let claimed = claimed.expect("an answer");
         let ClaimOutcome::Claimed { incarnation, slots } = claimed else { panic!("{claimed:?}") };
         match taken.expect("an answer") {

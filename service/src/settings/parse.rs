@@ -12,11 +12,12 @@ const USAGE_EXIT_CODE: i32 = 2;
 const PREFIX: &str = "SHARDCACHE_";
 /// Every variable of the product. One file of variables may serve several programs, so a program warns only of variables
 /// that none of them knows.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 20] = [
     "SHARDCACHE_LISTEN",
     "SHARDCACHE_ADVERTISE",
     "SHARDCACHE_NODE_ID",
     "SHARDCACHE_NODE_WEIGHT",
+    "SHARDCACHE_NODE_POOL",
     "SHARDCACHE_L1_BYTES",
     "SHARDCACHE_L1_TTL",
     "SHARDCACHE_L2_TTL",

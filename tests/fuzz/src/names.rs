@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use bytes::Bytes;
-use placement::{ChangeId, EntryKey, NodeId, Slot, Tenure, UserId, Weight};
+use placement::{ChangeId, EntryKey, NodeId, PinnedUser, Slot, Tenure, UserId, Weight};
 use wire::control::SealedTenure;
 use wire::entries::Version;
 use wire::handoff::{Handed, HandedContent, HandedEntry, Hello, Reply};
@@ -48,7 +48,9 @@ pub(crate) fn handed(bytes: &mut Unstructured<'_>) -> Result<Handed> {
     Ok(match bytes.int_in_range(0..=5)? {
         0 => {
             let (owner, receiver) = (node(bytes)?, node(bytes)?);
-            Handed::Hello(Hello { change: ChangeId(bytes.arbitrary()?), owner, receiver, slots: several(bytes, slot)? })
+            let slots = several(bytes, slot)?;
+            let pinned = several(bytes, |bytes| Ok(PinnedUser { slot: slot(bytes)?, user: user(bytes)? }))?;
+            Handed::Hello(Hello { change: ChangeId(bytes.arbitrary()?), owner, receiver, slots, pinned })
         }
         1 => Handed::Invalidate(user(bytes)?, key(bytes)?),
         2 => Handed::Beat,

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use arbitrary::{Result, Unstructured};
 use origin::{ChangeRow, NodeRow, RingDigest, RingState, SlotRow};
 use placement::ring::{MEMBERS_MAX, RingInvalid};
-use placement::{ChangeId, Epoch, Gained, Incarnation, Member, NodeId, Phase, Ring, SLOT_COUNT, Slot, Tenure};
+use placement::{
+    ChangeId, Epoch, Gained, Incarnation, Member, NodeId, Phase, PinnedUsers, Pool, Ring, SLOT_COUNT, Slot, Tenure,
+};
 use wire::ring_document::RingDocument;
 
 use crate::names;
@@ -47,6 +49,7 @@ fn as_a_gateway_does(state: &RingState) {
         Err(RingInvalid::NoMembers) => return assert!(ids.is_empty()),
         Err(RingInvalid::TooManyMembers) => return assert!(state.members.len() > MEMBERS_MAX),
         Err(RingInvalid::DuplicateMember(_)) => return assert!(ids.len() < state.members.len()),
+        Err(RingInvalid::PinnedNotInOrder) => unreachable!("no row here names a pinned user"),
         Err(RingInvalid::OwnerNotMember { slot, .. }) => return assert_eq!(Some(slot), orphan.map(|row| row.slot)),
     };
     assert!(!ids.is_empty() && ids.len() == state.members.len() && orphan.is_none());
@@ -70,6 +73,7 @@ fn state(bytes: &mut Unstructured<'_>) -> Result<RingState> {
             id: known(bytes)?,
             address: bytes.arbitrary()?,
             weight: names::weight(bytes)?,
+            pool: Pool::default(),
             incarnation: Incarnation(bytes.arbitrary()?),
             lease_left_ms: bytes.arbitrary()?,
             leaving: bytes.arbitrary()?,
@@ -89,6 +93,8 @@ fn state(bytes: &mut Unstructured<'_>) -> Result<RingState> {
         tenure: Tenure(1),
         gained: Gained(1),
         l2_space: None,
+        pinned: PinnedUsers::NONE,
+        pool: None,
     };
     let slots = Slot::all().take(rows).map(row).collect();
     Ok(RingState { digest: RingDigest { epoch, ..RingDigest::default() }, members, slots, nodes, change })

@@ -206,7 +206,13 @@ impl Model {
             for slot in 0..environment.slots {
                 let reign = process.fresh_reign();
                 let l2_space = self.space(1, u8::from(environment.l2));
-                let row = HoldRow { mine: true, tenure: Tenure(1), gained: Gained(1), l2_space };
+                let row = HoldRow {
+                    mine: true,
+                    tenure: Tenure(1),
+                    gained: Gained(1),
+                    l2_space,
+                    pinned: placement::PinnedUsers::NONE,
+                };
                 let side = &mut process.slots[slot];
                 side.hold.apply(row, || reign);
                 side.gained = 1;

@@ -271,7 +271,8 @@ pub(crate) fn apply_row(model: &Model, after: &mut State, process: usize, slot: 
     }
     let (reign_before, sealed_before) = (side.reign(), side.hold.sealed());
     let at_once = offered.filter(|_| !late).or(kept);
-    let hold_row = HoldRow { mine, tenure, gained: Gained(i64::from(gained)), l2_space };
+    let hold_row =
+        HoldRow { mine, tenure, gained: Gained(i64::from(gained)), l2_space, pinned: placement::PinnedUsers::NONE };
     let applied = side.hold.apply(hold_row, || at_once.unwrap_or(Reign::new(fresh)));
     if applied == Applied::Stale {
         return;

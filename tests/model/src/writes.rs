@@ -101,7 +101,7 @@ fn begin(steps: &mut Steps<'_>, write: Write) {
         let running = &steps.state.processes[process];
         let side = &running.slots[write.slot];
         let busy = side.writer_active && !model.rules.lack(Mutation::TwoWriters);
-        let registers = register_step(&side.hold, side.unsettled.is_some(), busy) == RegisterStep::Register;
+        let registers = register_step(&side.hold, "u", side.unsettled.is_some(), busy) == RegisterStep::Register;
         if !running.up || !registers {
             continue;
         }

@@ -30,7 +30,7 @@ fn entry(key: &str, bytes: usize) -> Arc<Held> {
 
 fn stream() -> Outgoing {
     let receiver = "n2".parse().expect("node id");
-    Outgoing::new("s".to_owned(), ChangeId(1), receiver, "127.0.0.1:1".to_owned(), HashMap::new())
+    Outgoing::new("s".to_owned(), ChangeId(1), receiver, "127.0.0.1:1".to_owned(), HashMap::new(), None)
 }
 
 /// What would be sent now, in words.
@@ -39,8 +39,8 @@ fn sent(stream: &Outgoing) -> Vec<String> {
         Next::Send(items) => items
             .iter()
             .map(|item| match item {
-                Item::Copy(held, _) => format!("copy {}", held.name().key.as_str()),
-                Item::Value(held) => format!("value {}", held.name().key.as_str()),
+                Item::Copy(held, _) => format!("copy {}", held.name(name("k").slot).key.as_str()),
+                Item::Value(held) => format!("value {}", held.name(name("k").slot).key.as_str()),
                 Item::Invalidate(name) => format!("invalidate {}", name.key.as_str()),
                 Item::End(_) => "end".to_owned(),
             })

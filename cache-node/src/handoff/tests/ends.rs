@@ -127,8 +127,13 @@ async fn each_stream_has_reigns_of_its_own_and_ends_no_other() {
     let pair = pair(|_| ()).await;
     let slot = name("k").slot;
     let open = |stream: &str| {
-        let hello =
-            wire::handoff::Hello { change: ChangeId(1), owner: id("n1"), receiver: id("n2"), slots: vec![slot] };
+        let hello = wire::handoff::Hello {
+            change: ChangeId(1),
+            owner: id("n1"),
+            receiver: id("n2"),
+            slots: vec![slot],
+            pinned: Vec::new(),
+        };
         Receiving::open(Arc::clone(&pair.receiver), stream.into(), hello).expect("taken")
     };
     let reign = || pair.receiver.slots.lock(slot).offer.as_ref().expect("an offer").reign;

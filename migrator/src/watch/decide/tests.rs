@@ -1,7 +1,7 @@
 //! The leader's decisions, look by look, on rings made by hand.
 
 use origin::{RingDigest, SlotRow};
-use placement::{Epoch, Gained, Member, Slot, Tenure, Weight};
+use placement::{Epoch, Gained, Member, PinnedUsers, Pool, Slot, Tenure, Weight};
 
 use super::*;
 
@@ -18,6 +18,7 @@ fn ring(members: usize) -> RingState {
         id: id.clone(),
         address: format!("{id}:7000"),
         weight: Weight::default(),
+        pool: Pool::default(),
         incarnation: Incarnation(1),
         lease_left_ms: 2000,
         leaving: false,
@@ -28,6 +29,8 @@ fn ring(members: usize) -> RingState {
         tenure: Tenure(1),
         gained: Gained(1),
         l2_space: None,
+        pinned: PinnedUsers::NONE,
+        pool: None,
     };
     RingState {
         digest: RingDigest { epoch: Epoch(1), ..RingDigest::default() },

@@ -37,7 +37,13 @@ fn handed() -> impl Strategy<Value = Handed> {
         .prop_map(|((user, key), left_ms, content)| Handed::Entry(HandedEntry { user, key, left_ms, content }));
     let hello = (any::<i64>(), vec(slot(), 0..50)).prop_map(|(change, slots)| {
         let node = |name: &str| name.parse().expect("node id");
-        Handed::Hello(Hello { change: ChangeId(change), owner: node("n1"), receiver: node("n-2"), slots })
+        Handed::Hello(Hello {
+            change: ChangeId(change),
+            owner: node("n1"),
+            receiver: node("n-2"),
+            slots,
+            pinned: Vec::new(),
+        })
     });
     let end = vec((slot(), any::<i64>()), 0..50).prop_map(|slots| {
         let sealed = |(slot, tenure)| SealedTenure { slot, tenure: Tenure(tenure) };
