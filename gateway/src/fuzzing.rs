@@ -9,12 +9,14 @@ use placement::ring::RingInvalid;
 use wire::ProblemCode;
 use wire::ring_document::RingDocument;
 
+use crate::identity::Caller;
 use crate::ring_view::RingView;
-use crate::route_user::{self, Keyless};
+use crate::route_user::{self, Asked, Keyless};
 
 /// The user of a client's request.
-pub fn user_of(headers: &HeaderMap, keyless: Keyless, client: Option<IpAddr>) -> Result<UserId, ProblemCode> {
-    route_user::user_of(headers, keyless, client).map_err(|problem| problem.code)
+pub fn user_of(headers: &HeaderMap, keyless: &Keyless, client: Option<IpAddr>) -> Result<UserId, ProblemCode> {
+    let asked = Asked { keyless, caller: Caller::Any, client, by_trusted_proxy: false };
+    route_user::user_of(headers, asked).map_err(|problem| problem.code)
 }
 
 /// What `GET /v1/ring` answers when the database holds this.

@@ -5,7 +5,7 @@ use placement::{ChangeId, Epoch, Member};
 use serde::Serialize;
 
 use crate::status::PastChange;
-use crate::timestamp::rfc3339;
+use service::timestamp::rfc3339;
 
 /// What `history --json` prints.
 #[derive(Clone, Debug, Serialize)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use wire::ring_document::{ChangeDocument, MemberState};
 
 use crate::progress::Step;
-use crate::timestamp::rfc3339;
+use service::timestamp::rfc3339;
 use crate::watch::standing::ControllerStatus;
 
 /// What `status --json` prints.

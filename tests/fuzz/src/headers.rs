@@ -52,7 +52,7 @@ fn lines(data: &[u8]) -> HeaderMap {
 
 /// What a gateway takes for a user a node takes for the same one, and what a gateway refuses no node takes.
 fn user(headers: &HeaderMap) {
-    let by_gateway = gateway::fuzzing::user_of(headers, Keyless::Reject, None);
+    let by_gateway = gateway::fuzzing::user_of(headers, &Keyless::Reject, None);
     let by_node = user_of(headers);
     match &by_gateway {
         Ok(user) => {
@@ -63,9 +63,12 @@ fn user(headers: &HeaderMap) {
         Err(_) => assert_eq!(by_node, Err(BadRequest)),
     }
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let by_address = gateway::fuzzing::user_of(headers, Keyless::ClientIp, Some(client));
+    let by_address = gateway::fuzzing::user_of(headers, &Keyless::ClientIp, Some(client));
     match by_gateway {
         Err(ProblemCode::UserIdMissing) => assert_eq!(by_address.expect("by address").as_str(), "ip:127.0.0.1"),
+        Ok(user) if ["ip:", "cookie:", "header:"].iter().any(|prefix| user.as_str().starts_with(prefix)) => {
+            assert_eq!(by_address, Err(ProblemCode::UserIdInvalid), "nobody can send what stands in for a user");
+        }
         told => assert_eq!(by_address, told, "an address only stands in for a user that is not told"),
     }
 }
