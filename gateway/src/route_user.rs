@@ -39,7 +39,7 @@ pub enum KeylessInvalid {
 }
 
 /// Headers that say something else, or that every client of a kind sends alike.
-const NOT_FOR_USERS: [HeaderName; 4] = [header::AUTHORIZATION, header::COOKIE, header::HOST, X_USER_ID];
+static NOT_FOR_USERS: [HeaderName; 4] = [header::AUTHORIZATION, header::COOKIE, header::HOST, X_USER_ID];
 
 /// How ids begin that only we give.
 const RESERVED: [&str; 3] = ["ip:", "cookie:", "header:"];
@@ -133,9 +133,10 @@ fn of_cookie(headers: &HeaderMap, name: &str) -> Result<UserId, Problem> {
     });
     match (values.next().filter(|value| !value.is_empty()), values.next()) {
         (_, Some(_)) => Err(Problem::new(ProblemCode::UserIdInvalid, "the cookie that names the user was sent twice")),
-        (None, None) => {
-            Err(Problem::new(ProblemCode::UserIdMissing, "send one X-User-ID header, or the cookie that stands in for it"))
-        }
+        (None, None) => Err(Problem::new(
+            ProblemCode::UserIdMissing,
+            "send one X-User-ID header, or the cookie that stands in for it",
+        )),
         (Some(value), None) => {
             let digits: String = digest(&SHA256, value).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
             parsed(format!("cookie:{digits}").as_bytes())
@@ -147,9 +148,10 @@ fn of_header(headers: &HeaderMap, name: &HeaderName) -> Result<UserId, Problem> 
     let mut values = headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
     match (values.next().filter(|value| !value.is_empty()), values.next()) {
         (_, Some(_)) => Err(Problem::new(ProblemCode::UserIdInvalid, "the header that names the user was sent twice")),
-        (None, None) => {
-            Err(Problem::new(ProblemCode::UserIdMissing, "send one X-User-ID header, or the header that stands in for it"))
-        }
+        (None, None) => Err(Problem::new(
+            ProblemCode::UserIdMissing,
+            "send one X-User-ID header, or the header that stands in for it",
+        )),
         (Some(value), None) => parsed(&[b"header:", value].concat()),
     }
 }

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use http::header::FORWARDED;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -21,21 +21,21 @@ pub(super) enum Named {
 
 /// The hops of `X-Forwarded-For`; `None`: there is no such header.
 pub(super) fn x_forwarded_for(headers: &HeaderMap) -> Option<impl Iterator<Item = Named>> {
-    elements(headers, &X_FORWARDED_FOR).map(|elements| elements.map(|element| address_of(element)))
+    elements(headers, X_FORWARDED_FOR).map(|elements| elements.map(|element| address_of(element)))
 }
 
 /// The hops of `Forwarded`; `None`: there is no such header.
 pub(super) fn forwarded(headers: &HeaderMap) -> Option<impl Iterator<Item = Named>> {
-    elements(headers, &FORWARDED).map(|elements| elements.map(|element| forwarded_for(element)))
+    elements(headers, FORWARDED).map(|elements| elements.map(|element| forwarded_for(element)))
 }
 
 /// The elements of all lines of a header, from the last to the first.
-fn elements<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<impl Iterator<Item = &'h [u8]>> {
-    let lines = headers.get_all(name);
-    headers.contains_key(name).then(|| {
-        let rightmost_first = |line: &'h http::HeaderValue| line.as_bytes().rsplit(|byte| *byte == b',');
-        lines.into_iter().rev().flat_map(rightmost_first).map(<[u8]>::trim_ascii)
-    })
+fn elements<'h>(headers: &'h HeaderMap, name: HeaderName) -> Option<impl Iterator<Item = &'h [u8]>> {
+    if !headers.contains_key(&name) {
+        return None;
+    }
+    let rightmost_first = |line: &'h HeaderValue| line.as_bytes().rsplit(|byte| *byte == b',');
+    Some(headers.get_all(name).into_iter().rev().flat_map(rightmost_first).map(<[u8]>::trim_ascii))
 }
 
 fn address_of(text: &[u8]) -> Named {

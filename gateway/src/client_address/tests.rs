@@ -105,7 +105,8 @@ fn two_headers_that_name_different_clients_are_refused() {
 
 #[test]
 fn at_most_thirty_two_hops_are_looked_at() {
-    let hops = |trusted: usize| ["203.0.113.9"].into_iter().chain(vec!["10.2.3.4"; trusted]).collect::<Vec<_>>().join(",");
+    let hops =
+        |trusted: usize| ["203.0.113.9"].into_iter().chain(vec!["10.2.3.4"; trusted]).collect::<Vec<_>>().join(",");
     assert_eq!(client(&[("x-forwarded-for", &hops(31))]), ip("203.0.113.9"));
     assert_eq!(client(&[("x-forwarded-for", &hops(32))]), ip("10.2.3.4"));
 }

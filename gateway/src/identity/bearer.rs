@@ -45,7 +45,8 @@ mod tests {
         for good in [&b"Bearer abc"[..], b"bearer  abc", b"BEARER abc"] {
             assert_eq!(token(&[good]).as_deref(), Some(&b"abc"[..]));
         }
-        for bad in [&b"Bearer"[..], b"Bearer ", b"Bearerabc", b"Basic abc", b"abc", b"", b"Bearer a b", b"Bearer \xff"] {
+        for bad in [&b"Bearer"[..], b"Bearer ", b"Bearerabc", b"Basic abc", b"abc", b"", b"Bearer a b", b"Bearer \xff"]
+        {
             assert_eq!(token(&[bad]), None, "{bad:?}");
         }
         assert_eq!((token(&[]), token(&[b"Bearer abc", b"Bearer abc"])), (None, None));

@@ -94,7 +94,11 @@ mod tests {
         let mut claims = json!({"sub": "ada", "aud": "cache", "iss": "https://issuer", "exp": NOW + 60});
         let members = claims.as_object_mut().expect("an object");
         for (name, value) in changes.as_object().expect("an object") {
-            if value.is_null() { members.remove(name) } else { members.insert(name.clone(), value.clone()) };
+            if value.is_null() {
+                members.remove(name)
+            } else {
+                members.insert(name.clone(), value.clone())
+            };
         }
         claims
     }
@@ -126,13 +130,15 @@ mod tests {
 
     #[test]
     fn another_audience_issuer_or_user_is_refused() {
-        for audience in [json!(null), json!("other"), json!(["other"]), json!([]), json!({"cache": 1}), json!("cache2")] {
+        for audience in [json!(null), json!("other"), json!(["other"]), json!([]), json!({"cache": 1}), json!("cache2")]
+        {
             assert_eq!(check(with(json!({"aud": audience}))), Err("the token is for another audience".to_owned()));
         }
         for issuer in [json!(null), json!("https://issuer/"), json!(["https://issuer"])] {
             assert_eq!(check(with(json!({"iss": issuer}))), Err("the token is of another issuer".to_owned()));
         }
-        for user in [json!(null), json!(""), json!("a b"), json!("é"), json!(7), json!(["ada"]), json!("x".repeat(257))] {
+        for user in [json!(null), json!(""), json!("a b"), json!("é"), json!(7), json!(["ada"]), json!("x".repeat(257))]
+        {
             let told = check(with(json!({"sub": user})));
             assert_eq!(told, Err("the token names no user that can be one".to_owned()));
         }

@@ -35,7 +35,8 @@ pub(super) struct VerifyKey {
 impl KeySet {
     /// A PEM public key, or an HMAC secret: all bytes of the file but a newline at its end.
     pub(super) fn parse_key_file(content: &[u8]) -> Result<Self, String> {
-        let key = if content.trim_ascii_start().starts_with(b"-----BEGIN") { public_key(content) } else { secret(content) };
+        let key =
+            if content.trim_ascii_start().starts_with(b"-----BEGIN") { public_key(content) } else { secret(content) };
         let keys = vec![VerifyKey::new(None, key?)?];
         Ok(Self { keys, by_id: false, verified: Verified::default() })
     }
@@ -133,7 +134,7 @@ fn secret(content: &[u8]) -> Result<DecodingKey, String> {
 /// Whether the bytes are one SEQUENCE of DER, as every encoded key is.
 fn is_der_sequence(bytes: &[u8]) -> bool {
     match bytes {
-        [0x30, length @ 0..0x80, rest @ ..] => rest.len() == usize::from(*length),
+        [0x30, length @ ..=0x7f, rest @ ..] => rest.len() == usize::from(*length),
         [0x30, 0x81, length, rest @ ..] => rest.len() == usize::from(*length),
         [0x30, 0x82, high, low, rest @ ..] => rest.len() == usize::from(u16::from_be_bytes([*high, *low])),
         _ => false,
@@ -149,7 +150,7 @@ fn usable(jwk: &Jwk) -> Option<VerifyKey> {
         AlgorithmParameters::EllipticCurve(parameters) => parameters.curve == EllipticCurve::P256,
         AlgorithmParameters::OctetKeyPair(parameters) => parameters.curve == EllipticCurve::Ed25519,
         AlgorithmParameters::RSA(_) | AlgorithmParameters::OctetKey(_) => true,
-        AlgorithmParameters::Other(_) => false,
+        _ => false,
     };
     if !(to_sign && to_verify && curve) {
         return None;

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 
 /// What a file means, or why it means nothing; the reason repeats nothing of the file.
-pub(super) type Parse<T> = fn(&[u8]) -> Result<T, String>;
+type Parse<T> = fn(&[u8]) -> Result<T, String>;
 
 /// The meaning of a file.
-pub(super) struct Reloaded<T> {
+pub(crate) struct Reloaded<T> {
     /// The setting that names the file.
     setting: &'static str,
     path: PathBuf,

@@ -15,7 +15,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 const DIGEST_PREFIX: &str = "sha256:";
 
 /// What the tokens of a file allow.
-pub(super) struct TokenList(HashMap<Digest, Grant>);
+pub(crate) struct TokenList(HashMap<Digest, Grant>);
 
 /// What one token allows.
 struct Grant {
@@ -83,10 +83,12 @@ fn parse_line(line: &str) -> Result<(&str, Digest, Grant), &'static str> {
     };
     let scopes: Option<Vec<Scope>> = scopes.split(',').map(Scope::of).collect();
     let scopes = scopes.ok_or("the scopes are read, write and admin, separated by commas")?;
-    let user = match fields.next().map(|field| field.strip_prefix("user=").ok_or("behind the token only user=<id> may stand")) {
-        Some(id) => Some(UserId::parse(id?.as_bytes()).map_err(|_| "the user id is none")?),
-        None => None,
-    };
+    let user =
+        match fields.next().map(|field| field.strip_prefix("user=").ok_or("behind the token only user=<id> may stand"))
+        {
+            Some(id) => Some(UserId::parse(id?.as_bytes()).map_err(|_| "the user id is none")?),
+            None => None,
+        };
     if fields.next().is_some() {
         return Err("there is more on the line than `name scope[,scope] token user=<id>`");
     }

@@ -99,6 +99,9 @@ mod tests {
         }
         assert!((1..=4).all(|last| verified.user(&digest(last), 11).is_some()));
         verified.remember(digest(5), good("ada", 70), 15);
-        assert_eq!([1, 2, 3, 4, 5].map(|last| verified.user(&digest(last), 15).is_some()), [true, false, true, true, true]);
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|last| verified.user(&digest(last), 15).is_some()),
+            [true, false, true, true, true]
+        );
     }
 }

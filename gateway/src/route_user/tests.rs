@@ -34,7 +34,8 @@ fn absent_empty_and_blank_are_alike() {
 
 #[test]
 fn two_headers_inner_blanks_and_other_bytes_are_refused() {
-    for lines in [&[id(b"a"), id(b"a")][..], &[id(b"a b")], &[id(b"caf\xc3\xa9")], &[id(b"a\tb")], &[id(b""), id(b"a")]] {
+    for lines in [&[id(b"a"), id(b"a")][..], &[id(b"a b")], &[id(b"caf\xc3\xa9")], &[id(b"a\tb")], &[id(b""), id(b"a")]]
+    {
         assert_eq!(keyless("reject", lines), Err(ProblemCode::UserIdInvalid));
     }
     assert_eq!(keyless("reject", &[id(b"user-1")]), Ok("user-1".to_owned()));
@@ -56,7 +57,10 @@ fn a_cookie_or_header_stands_in_for_the_user_and_cannot_be_mistaken_for_one() {
     let by_header = |value| keyless("header:X-Tenant", &[(tenant.clone(), value)]);
     assert_eq!(by_header(b"acme"), Ok("header:acme".to_owned()));
     assert_eq!(by_header(b"ip:10.0.0.7"), Ok("header:ip:10.0.0.7".to_owned()));
-    assert_eq!((by_header(b"a b"), by_header(b" ")), (Err(ProblemCode::UserIdInvalid), Err(ProblemCode::UserIdMissing)));
+    assert_eq!(
+        (by_header(b"a b"), by_header(b" ")),
+        (Err(ProblemCode::UserIdInvalid), Err(ProblemCode::UserIdMissing))
+    );
     let twice = [(tenant.clone(), &b"a"[..]), (tenant.clone(), b"b")];
     assert_eq!(keyless("header:x-tenant", &twice), Err(ProblemCode::UserIdInvalid));
     let both = [(tenant, &b"acme"[..]), id(b"ada")];
@@ -88,7 +92,9 @@ fn a_token_decides_over_the_header() {
         assert_eq!(user(Caller::Bound, true, lines), forbidden);
     }
     for lines in [&[][..], &[id(b"ada")], &[id(b" ")]] {
-        for (caller, trusted) in [(Caller::Proven as fn(UserId) -> Caller, true), (Caller::Proven, false), (Caller::Bound, false)] {
+        for (caller, trusted) in
+            [(Caller::Proven as fn(UserId) -> Caller, true), (Caller::Proven, false), (Caller::Bound, false)]
+        {
             assert_eq!(user(caller, trusted, lines), ada);
         }
     }
@@ -96,7 +102,9 @@ fn a_token_decides_over_the_header() {
 
 #[test]
 fn a_setting_that_names_nothing_fit_is_refused() {
-    for bad in ["", "cookie", "cookie:", "cookie:a b", "header:", "header:a:b", "header:authorization", "header:Cookie", "ip"] {
+    for bad in
+        ["", "cookie", "cookie:", "cookie:a b", "header:", "header:a:b", "header:authorization", "header:Cookie", "ip"]
+    {
         assert!(bad.parse::<Keyless>().is_err(), "{bad}");
     }
     assert_eq!("header:X-User-Id".parse::<Keyless>(), Err(KeylessInvalid::Name));

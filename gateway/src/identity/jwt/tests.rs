@@ -15,6 +15,8 @@ const SECRET: &[u8] = b"a secret of more than 32 bytes, as it should be";
 struct Pair {
     signs: EncodingKey,
     public: String,
+    /// The public key without any wrapping.
+    raw: Vec<u8>,
     algorithm: Algorithm,
 }
 
@@ -31,7 +33,12 @@ fn pair(algorithm: Algorithm) -> Pair {
         Algorithm::EdDSA => EncodingKey::from_ed_pem(pem.as_bytes()),
         _ => EncodingKey::from_rsa_pem(pem.as_bytes()),
     };
-    Pair { signs: signs.expect("a private key"), public: pair.public_key_pem(), algorithm }
+    Pair {
+        signs: signs.expect("a private key"),
+        public: pair.public_key_pem(),
+        raw: pair.public_key_raw().to_vec(),
+        algorithm,
+    }
 }
 
 fn rules() -> ClaimRules {
@@ -70,6 +77,10 @@ fn part(json: &Value) -> String {
 
 fn jwks(keys: &[(&Pair, &str)]) -> Value {
     let jwk = |(pair, id): &(&Pair, &str)| {
+        if pair.algorithm == Algorithm::EdDSA {
+            let x = URL_SAFE_NO_PAD.encode(&pair.raw);
+            return json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": id, "alg": "EdDSA"});
+        }
         let mut jwk = Jwk::from_encoding_key(&pair.signs, pair.algorithm).expect("a JWK");
         jwk.common.key_id = Some((*id).to_owned());
         jwk.common.key_algorithm = Some(KeyAlgorithm::from(pair.algorithm));
@@ -115,7 +126,9 @@ fn an_unsigned_token_is_refused_however_it_is_spelt() {
     let token = signed(Algorithm::HS256, None, &by(SECRET));
     let (message, signature) = token.rsplit_once('.').expect("three parts");
     let cut = &signature[..signature.len() - 4];
-    for bad in [message.to_owned(), format!("{message}."), format!("{message}.{cut}"), format!("{token}.x"), "..".to_owned()] {
+    for bad in
+        [message.to_owned(), format!("{message}."), format!("{message}.{cut}"), format!("{token}.x"), "..".to_owned()]
+    {
         assert!(user(&by_secret(), &bad).is_err(), "{bad}");
     }
 }
@@ -152,9 +165,15 @@ fn a_claim_or_header_that_was_changed_after_signing_is_refused() {
     let token = signed(Algorithm::HS256, None, &by(SECRET));
     let parts: Vec<&str> = token.split('.').collect();
     let forged = part(&json!({"sub": "bob", "exp": NOW + 60}));
-    assert_eq!(refused(&by_secret(), &format!("{}.{forged}.{}", parts[0], parts[2])), "the token's signature is not good");
+    assert_eq!(
+        refused(&by_secret(), &format!("{}.{forged}.{}", parts[0], parts[2])),
+        "the token's signature is not good"
+    );
     let header = part(&json!({"alg": "HS256", "typ": "JWT", "kid": "x"}));
-    assert_eq!(refused(&by_secret(), &format!("{header}.{}.{}", parts[1], parts[2])), "the token's signature is not good");
+    assert_eq!(
+        refused(&by_secret(), &format!("{header}.{}.{}", parts[1], parts[2])),
+        "the token's signature is not good"
+    );
 }
 
 #[test]
