@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use http::HeaderValue;
 use origin::Origin;
 use service::RunningServer;
@@ -82,7 +83,7 @@ pub async fn start(
 ) -> anyhow::Result<RunningServer> {
     let identity = Identity::open(&config.auth)?;
     let admin = match config.admin_listen {
-        Some(address) => Some(service::listen::bind(address).await?),
+        Some(address) => Some(service::listen::bind(address).await.context("SHARDCACHE_ADMIN_LISTEN")?),
         None => None,
     };
     let metrics = Metrics::new();

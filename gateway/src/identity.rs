@@ -55,6 +55,13 @@ pub(crate) enum Identity {
     Jwt(Jwt),
 }
 
+impl Auth {
+    /// Reads the files once, so that a bad one is told before anything is waited for.
+    pub fn check(&self) -> anyhow::Result<()> {
+        Identity::open(self).map(drop)
+    }
+}
+
 impl Identity {
     /// Reads the files; the error names the file and what is wrong with it, and nothing that it holds.
     pub(crate) fn open(auth: &Auth) -> anyhow::Result<Self> {

@@ -79,6 +79,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     if matches!(auth, Auth::Jwt(_)) && settings.keyless != Keyless::Reject {
         anyhow::bail!("SHARDCACHE_KEYLESS has no effect with SHARDCACHE_AUTH=jwt: the token names the user");
     }
+    auth.check()?;
     let stop = service::stop::on_signals();
     let listener = service::listen::bind(settings.listen).await?;
     let options = OpenOptions { max_connections: DATABASE_CONNECTIONS, ..OpenOptions::default() };

@@ -9,17 +9,24 @@ use super::*;
 
 /// Where a test reads what was written; writing waits while it is shut.
 #[derive(Clone, Default)]
-struct Output(Arc<(Mutex<(Vec<u8>, bool)>, Condvar)>);
+struct Output(Arc<(Mutex<Held>, Condvar)>);
+
+#[derive(Default)]
+struct Held {
+    written: Vec<u8>,
+    shut: bool,
+}
 
 impl Output {
     fn shut(&self, shut: bool) {
         let (held, changed) = &*self.0;
-        held.lock().unwrap_or_else(PoisonError::into_inner).1 = shut;
+        held.lock().unwrap_or_else(PoisonError::into_inner).shut = shut;
         changed.notify_all();
     }
 
     fn lines(&self) -> Vec<Value> {
-        let text = String::from_utf8(self.0.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()).expect("UTF-8");
+        let text =
+            String::from_utf8(self.0.0.lock().unwrap_or_else(PoisonError::into_inner).written.clone()).expect("UTF-8");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 }
@@ -28,8 +35,8 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (held, changed) = &*self.0;
         let held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut held = changed.wait_while(held, |(_, shut)| *shut).unwrap_or_else(PoisonError::into_inner);
-        held.0.extend_from_slice(bytes);
+        let mut held = changed.wait_while(held, |held| held.shut).unwrap_or_else(PoisonError::into_inner);
+        held.written.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

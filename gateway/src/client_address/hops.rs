@@ -21,12 +21,12 @@ pub(super) enum Named {
 
 /// The hops of `X-Forwarded-For`; `None`: there is no such header.
 pub(super) fn x_forwarded_for(headers: &HeaderMap) -> Option<impl Iterator<Item = Named>> {
-    elements(headers, X_FORWARDED_FOR).map(|elements| elements.map(|element| address_of(element)))
+    elements(headers, X_FORWARDED_FOR).map(|elements| elements.map(address_of))
 }
 
 /// The hops of `Forwarded`; `None`: there is no such header.
 pub(super) fn forwarded(headers: &HeaderMap) -> Option<impl Iterator<Item = Named>> {
-    elements(headers, FORWARDED).map(|elements| elements.map(|element| forwarded_for(element)))
+    elements(headers, FORWARDED).map(|elements| elements.map(forwarded_for))
 }
 
 /// The elements of all lines of a header, from the last to the first.

@@ -48,14 +48,18 @@ fn access(path: &str, door: Door, admin_apart: bool) -> Access {
 /// Where the request comes from, if it may have the page.
 pub(super) fn may_see(gateway: &Gateway, head: &Parts, peer: IpAddr, door: Door) -> Result<ClientAddress, Problem> {
     let unseen = ClientAddress { address: peer, by_trusted_proxy: false };
+    let nowhere = || Problem::new(ProblemCode::NotFound, "see the README for the routes");
     let access = access(head.uri.path(), door, gateway.config.admin_listen.is_some());
-    if access == Access::Anyone {
-        return Ok(unseen);
+    match (access, door) {
+        (Access::Anyone, _) => return Ok(unseen),
+        // The lists of addresses are of the public door.
+        (Access::Nowhere, Door::Admin) => return Err(nowhere()),
+        _ => {}
     }
     let client = gateway.config.clients.client_of(peer, &head.headers)?;
     gateway.config.clients.may_come_in(client)?;
     match access {
-        Access::Nowhere => return Err(Problem::new(ProblemCode::NotFound, "see the README for the routes")),
+        Access::Nowhere => return Err(nowhere()),
         Access::With(scope) => {
             gateway.identity.caller(&head.headers, scope)?;
         }
