@@ -1,16 +1,16 @@
 //! Whether a request of the data plane may go on, by all that its head says: before anything is waited for or sent.
 
-use std::net::IpAddr;
-
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use hyper::body::{Body, Incoming};
 use placement::{EntryKey, UserId};
 use service::request_metrics::Route;
 use wire::entries::{ENTRIES_PREFIX, decode_key};
 use wire::{Problem, ProblemCode};
 
+use crate::client_address::ClientAddress;
 use crate::gateway::Gateway;
-use crate::route_user::user_of;
+use crate::identity::{Caller, Scope};
+use crate::route_user::{Asked, user_of};
 
 /// A request that may go on.
 pub(crate) struct Admitted {
@@ -20,7 +20,13 @@ pub(crate) struct Admitted {
 }
 
 impl Gateway {
-    pub(crate) fn admit(&self, request: &Request<Incoming>, route: Route, client: IpAddr) -> Result<Admitted, Problem> {
+    pub(crate) fn admit(
+        &self,
+        request: &Request<Incoming>,
+        route: Route,
+        client: ClientAddress,
+    ) -> Result<Admitted, Problem> {
+        self.config.clients.may_come_in(client)?;
         let allowed = match route {
             Route::other => "GET, HEAD, PUT, DELETE",
             Route::list if request.method() != Method::GET => "GET",
@@ -30,12 +36,25 @@ impl Gateway {
         if !allowed.is_empty() {
             return Err(Problem::new(ProblemCode::MethodNotAllowed, format!("this route has {allowed}")));
         }
-        let user = user_of(request.headers(), self.config.keyless, Some(client))?;
+        let scope = if matches!(route, Route::put | Route::delete) { Scope::Write } else { Scope::Read };
+        let caller = self.identity.caller(request.headers(), scope)?;
+        let user = self.user_of(request.headers(), caller, client)?;
         let key = request.uri().path().strip_prefix(ENTRIES_PREFIX).map(decode_key).transpose();
         let key = key.map_err(|invalid| Problem::new(ProblemCode::KeyInvalid, invalid.to_string()))?;
         if !matches!(route, Route::put | Route::mget) && !request.body().is_end_stream() {
             return Err(Problem::new(ProblemCode::RequestInvalid, "this request has no body"));
         }
         Ok(Admitted { user, key })
+    }
+
+    /// The user that a caller asks for.
+    pub(crate) fn user_of(
+        &self,
+        headers: &HeaderMap,
+        caller: Caller,
+        client: ClientAddress,
+    ) -> Result<UserId, Problem> {
+        let ClientAddress { address, by_trusted_proxy } = client;
+        user_of(headers, Asked { keyless: &self.config.keyless, caller, client: Some(address), by_trusted_proxy })
     }
 }

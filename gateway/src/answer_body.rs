@@ -7,6 +7,7 @@ use axum::body::Body as Page;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::access_log::LoggedBody;
 use crate::upstream::UpstreamBody;
 
 /// What a client is sent.
@@ -17,6 +18,8 @@ pub(crate) enum AnswerBody {
     Streamed(UpstreamBody),
     /// An answer of the router.
     Page(Page),
+    /// One whose record is written at its end.
+    Logged(Box<LoggedBody>),
 }
 
 impl From<Bytes> for AnswerBody {
@@ -40,6 +43,13 @@ impl Body for AnswerBody {
                 Pin::new(body).poll_frame(context).map(|frame| frame.map(|f| f.map_err(Into::into)))
             }
             Self::Page(body) => Pin::new(body).poll_frame(context).map(|frame| frame.map(|f| f.map_err(Into::into))),
+            Self::Logged(logged) => {
+                let polled = Pin::new(&mut logged.body).poll_frame(context);
+                if let Poll::Ready(Some(Ok(frame))) = &polled {
+                    logged.sends(frame.data_ref());
+                }
+                polled
+            }
         }
     }
 
@@ -48,6 +58,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Streamed(body) => body.is_end_stream(),
             Self::Page(body) => body.is_end_stream(),
+            Self::Logged(logged) => logged.body.is_end_stream(),
         }
     }
 
@@ -56,6 +67,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Streamed(body) => body.size_hint(),
             Self::Page(body) => body.size_hint(),
+            Self::Logged(logged) => logged.body.size_hint(),
         }
     }
 }

@@ -13,6 +13,7 @@ use wire::headers::{
 };
 use wire::{Problem, ProblemCode};
 
+use crate::access_log::note_node_time;
 use crate::answer_body::AnswerBody;
 use crate::gateway::Gateway;
 use crate::limits;
@@ -234,13 +235,14 @@ impl Gateway {
         detached: bool,
         deadline: Instant,
     ) -> Result<Response<AnswerBody>, SendFailed> {
+        let asked = self.access_log.as_ref().map(|_| Instant::now());
         if let Some(question) = request.question(detached)
             && let Some(told) = node.ask(&question, self.authorization.as_ref(), deadline).await
         {
-            return told.map(|answer| answer.map(AnswerBody::Whole));
+            return told.map(|answer| note_node_time(answer.map(AnswerBody::Whole), asked));
         }
         let sent = self.upstream_request(request, node, epoch, detached);
-        Box::pin(node.send(sent, deadline)).await.map(answer_of)
+        Box::pin(node.send(sent, deadline)).await.map(|answer| note_node_time(answer_of(answer), asked))
     }
 
     fn upstream_request(

@@ -1,9 +1,11 @@
 //! The gateway as a whole: its settings, its ring, its start and stop.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use http::HeaderValue;
 use origin::Origin;
 use service::RunningServer;
@@ -13,8 +15,12 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::access_log::{self, AccessLog, AccessLogKind, AccessLogSettings, LogHashKey};
+use crate::client_address::ClientSettings;
 use crate::follow_ring::RingFollower;
-use crate::http::App;
+use crate::http::pages::Door;
+use crate::http::{App, Pages};
+use crate::identity::{Auth, Identity};
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::route_user::Keyless;
@@ -30,6 +36,14 @@ pub struct Config {
     pub max_value_bytes: u64,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
+    /// How callers are told apart.
+    pub auth: Auth,
+    /// Where clients come from, and which may come in.
+    pub clients: ClientSettings,
+    /// Whether requests are logged.
+    pub access_log: AccessLogSettings,
+    /// Where the pages of an admin are served, if apart.
+    pub admin_listen: Option<SocketAddr>,
 }
 
 impl Default for Config {
@@ -39,6 +53,10 @@ impl Default for Config {
             keyless: Keyless::Reject,
             max_value_bytes: 1 << 20,
             drain_timeout: Duration::from_secs(10),
+            auth: Auth::None,
+            clients: ClientSettings::default(),
+            access_log: AccessLogSettings::default(),
+            admin_listen: None,
         }
     }
 }
@@ -48,6 +66,8 @@ pub(crate) struct Gateway {
     pub(crate) config: Config,
     /// What the nodes want to see, as a header.
     pub(crate) authorization: Option<HeaderValue>,
+    pub(crate) identity: Identity,
+    pub(crate) access_log: Option<Arc<AccessLog>>,
     pub(crate) ring: Arc<RingFollower>,
     pub(crate) metrics: Metrics,
     pub(crate) in_progress: Semaphore,
@@ -61,30 +81,77 @@ pub async fn start(
     listener: TcpListener,
     stop: CancellationToken,
 ) -> anyhow::Result<RunningServer> {
-    let gateway = Arc::new(Gateway::new(config, origin));
-    RunningServer::start(listener, |listener| run(gateway, listener, stop))
+    let identity = Identity::open(&config.auth)?;
+    let admin = match config.admin_listen {
+        Some(address) => Some(service::listen::bind(address).await.context("SHARDCACHE_ADMIN_LISTEN")?),
+        None => None,
+    };
+    let metrics = Metrics::new();
+    let (access_log, writer) = start_access_log(&config.access_log, &metrics)?.unzip();
+    let gateway = Arc::new(Gateway::new(config, origin, identity, metrics, access_log));
+    RunningServer::start(listener, |listener| run(gateway, Listeners { public: listener, admin }, writer, stop))
+}
+
+fn start_access_log(
+    settings: &AccessLogSettings,
+    metrics: &Metrics,
+) -> anyhow::Result<Option<(Arc<AccessLog>, access_log::Writer)>> {
+    match settings.access_log {
+        AccessLogKind::Off => Ok(None),
+        AccessLogKind::Json => {
+            let key = settings.log_hash_key.clone().unwrap_or_else(LogHashKey::random);
+            Ok(Some(AccessLog::start(std::io::stdout(), &key, metrics.access_log_dropped.clone())?))
+        }
+    }
+}
+
+/// Where requests come in.
+struct Listeners {
+    public: TcpListener,
+    admin: Option<TcpListener>,
 }
 
 impl Gateway {
-    fn new(config: Config, origin: Origin) -> Self {
+    fn new(
+        config: Config,
+        origin: Origin,
+        identity: Identity,
+        metrics: Metrics,
+        access_log: Option<Arc<AccessLog>>,
+    ) -> Self {
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             config,
             ring: Arc::new(RingFollower::new(origin)),
-            metrics: Metrics::new(),
+            metrics,
+            identity,
+            access_log,
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
             draining: AtomicBool::new(false),
         }
     }
 }
 
-async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationToken) {
+async fn run(
+    gateway: Arc<Gateway>,
+    listeners: Listeners,
+    access_log: Option<access_log::Writer>,
+    stop: CancellationToken,
+) {
     // The ring is followed until the last request is answered.
     let background = CancellationToken::new();
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
-    let drain_timeout = gateway.config.drain_timeout;
-    let app = App::new(Arc::clone(&gateway));
-    let serving = serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
+    let identity = {
+        let (gateway, stop) = (Arc::clone(&gateway), background.clone());
+        tokio::spawn(async move { gateway.identity.follow(stop).await })
+    };
+    let options = ServeOptions { drain_timeout: gateway.config.drain_timeout, ..ServeOptions::default() };
+    // The pages of an admin are there until the last request is answered: a drain is to be watched.
+    let admin = listeners.admin.map(|listener| {
+        let pages = Pages::new(Arc::clone(&gateway), Door::Admin);
+        tokio::spawn(serve(listener, pages, options, background.clone()))
+    });
+    let serving = serve(listeners.public, App::new(Arc::clone(&gateway)), options, stop.clone());
     let draining = async {
         stop.cancelled().await;
         gateway.draining.store(true, Ordering::Release);
@@ -92,5 +159,11 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     tokio::join!(serving, draining);
     background.cancel();
     // A follower that panicked was a bug of ours and was logged as such.
-    let _ = following.await;
+    let _ = tokio::join!(following, identity);
+    if let Some(admin) = admin {
+        let _ = admin.await;
+    }
+    if let Some(access_log) = access_log {
+        access_log.end().await;
+    }
 }

@@ -2,6 +2,7 @@
 
 mod health;
 mod openapi;
+pub(crate) mod pages;
 mod ring;
 mod status_page;
 
@@ -13,7 +14,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
@@ -25,21 +26,32 @@ use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
 use wire::headers::{X_REQUEST_ID, X_RING_EPOCH};
 use wire::{Problem, ProblemCode};
 
+use crate::access_log::Entry;
 use crate::admit::Admitted;
 use crate::answer_body::AnswerBody;
+use crate::client_address::ClientAddress;
 use crate::forward::{Forwarded, Head};
 use crate::gateway::Gateway;
+use crate::identity::challenge;
 use crate::limits;
 use crate::retry::Kind;
+use pages::Door;
 
 /// The service of one gateway.
 pub(crate) struct App {
     gateway: Arc<Gateway>,
+    pages: Pages,
+}
+
+/// Everything but the data plane, at one door.
+pub(crate) struct Pages {
+    gateway: Arc<Gateway>,
+    door: Door,
     router: Router,
 }
 
-impl App {
-    pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
+impl Pages {
+    pub(crate) fn new(gateway: Arc<Gateway>, door: Door) -> Self {
         let router = Router::new()
             .route("/", get(status_page::page))
             .route("/healthz", get(health::healthz))
@@ -51,35 +63,60 @@ impl App {
             .fallback(|| async { problem::<Body>(ProblemCode::NotFound, "see the README for the routes") })
             .method_not_allowed_fallback(|| async { problem::<Body>(ProblemCode::MethodNotAllowed, "see Allow") })
             .with_state(Arc::clone(&gateway));
-        Self { gateway, router }
+        Self { gateway, door, router }
     }
 
     /// No route of the router takes a body: what a client sends all the same must not cost it the answer.
-    async fn without_body(&self, request: Request<Incoming>, client: Client) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
         let (mut head, body) = request.into_parts();
-        head.extensions.insert(client);
         let closing = leave_unread(&head.headers, body);
-        let Ok(mut response) = self.router.clone().oneshot(Request::from_parts(head, Body::empty())).await;
+        let challenge = challenge(&head.headers);
+        let mut response = match pages::may_see(&self.gateway, &head, peer, self.door) {
+            Ok(client) => {
+                head.extensions.insert(Client { address: client, door: self.door });
+                let Ok(response) = self.router.clone().oneshot(Request::from_parts(head, Body::empty())).await;
+                response
+            }
+            Err(problem) => problem.into_response(),
+        };
+        ask_who(&mut response, challenge);
         response.headers_mut().extend(closing);
         response
     }
+}
+
+impl App {
+    pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
+        Self { pages: Pages::new(Arc::clone(&gateway), Door::Public), gateway }
+    }
 
     /// What is done before anything is waited for: of a read by line nothing of the request is kept as it came.
-    fn begin(&self, request: Request<Incoming>, client: Client, request_id: &HeaderValue) -> Answering<'_> {
+    fn begin(&self, request: Request<Incoming>, peer: IpAddr, request_id: &HeaderValue) -> Answering<'_> {
         let path = request.uri().path();
         if !path.starts_with(ENTRIES_PREFIX) && path != ENTRIES_LIST && path != ENTRIES_MGET {
-            return Box::pin(async move { self.without_body(request, client).await.map(AnswerBody::Page) });
+            return Box::pin(async move { self.pages.answer(request, peer).await.map(AnswerBody::Page) });
         }
         let began = Instant::now();
         let route = Route::of(request.method(), path);
+        let client = self.gateway.config.clients.client_of(peer, request.headers());
+        let mut entry = self.gateway.access_log.as_ref().map(|log| {
+            let client = client.as_ref().map_or(peer.to_canonical(), |client| client.address);
+            log.begin(client, request.method(), route, request_id)
+        });
         let checked = match self.gateway.in_progress.try_acquire() {
             Err(_) => Err(Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
-            Ok(permit) => self.gateway.admit(&request, route, client.0).map(|admitted| (permit, admitted)),
+            Ok(permit) => {
+                let admitted = client.and_then(|client| self.gateway.admit(&request, route, client));
+                admitted.map(|admitted| (permit, admitted))
+            }
         };
+        if let (Some(entry), Ok((_, admitted))) = (&mut entry, &checked) {
+            entry.of_user(&admitted.user);
+        }
         let request_id = request_id.clone();
         match checked {
             Err(problem) => {
-                let response = self.conclude(refused(request, problem), route, began);
+                let response = self.conclude(refused(request, problem), route, began, entry);
                 Box::pin(std::future::ready(response))
             }
             Ok((permit, Admitted { user, key: Some(key) })) if matches!(route, Route::get | Route::head) => {
@@ -87,24 +124,33 @@ impl App {
                 Box::pin(async move {
                     let _permit = permit;
                     let response = self.gateway.forward(&read, began).await;
-                    self.conclude(response, route, began)
+                    self.conclude(response, route, began, entry)
                 })
             }
             Ok((permit, Admitted { user, .. })) => Box::pin(async move {
                 let _permit = permit;
                 let response = self.with_body(request, route, user, request_id).await;
-                self.conclude(response, route, began)
+                self.conclude(response, route, began, entry)
             }),
         }
     }
 
     /// Counts an answer of the data plane, and gives it what they all have.
-    fn conclude(&self, mut response: Response<AnswerBody>, route: Route, began: Instant) -> Response<AnswerBody> {
+    fn conclude(
+        &self,
+        mut response: Response<AnswerBody>,
+        route: Route,
+        began: Instant,
+        entry: Option<Entry>,
+    ) -> Response<AnswerBody> {
         let gateway = &self.gateway;
         // A node's answer has the epoch that the node holds; one of our own has ours.
         response.headers_mut().entry(X_RING_EPOCH).or_insert_with(|| HeaderValue::from(gateway.ring.view().epoch().0));
         gateway.metrics.requests.observe(route, response.status(), began.elapsed());
-        response
+        match entry {
+            Some(entry) => entry.answered(response),
+            None => response,
+        }
     }
 
     /// What may have a body; all else that can be wrong was found before it is asked for.
@@ -142,7 +188,7 @@ impl Handler for App {
         peer: SocketAddr,
     ) -> impl Future<Output = Response<AnswerBody>> + Send {
         let request_id = service::request_id::of(request.headers());
-        let answering = self.begin(request, Client(peer.ip()), &request_id);
+        let answering = self.begin(request, peer.ip(), &request_id);
         async move {
             let mut response = answering.await;
             response.headers_mut().insert(X_REQUEST_ID, request_id);
@@ -151,13 +197,28 @@ impl Handler for App {
     }
 }
 
+/// At a door without a data plane.
+impl Handler for Pages {
+    type Body = Body;
+
+    async fn respond(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+        let request_id = service::request_id::of(request.headers());
+        let mut response = self.answer(request, peer.ip()).await;
+        response.headers_mut().insert(X_REQUEST_ID, request_id);
+        response
+    }
+}
+
 /// What is left to do of a request. Boxed: the server moves its future about for each request, all of its size. What is not on
 /// the way of a read by line is boxed once more in `forward`, so that this is small.
 type Answering<'a> = Pin<Box<dyn Future<Output = Response<AnswerBody>> + Send + 'a>>;
 
-/// The address of the client; the router's requests have it as an extension.
+/// Where a request of the router comes from: an extension of it.
 #[derive(Clone, Copy)]
-struct Client(IpAddr);
+struct Client {
+    address: ClientAddress,
+    door: Door,
+}
 
 /// An error answer to a request whose body, if any, stays unread; the connection ends with it in that case.
 fn refused(request: Request<Incoming>, problem: Problem) -> Response<AnswerBody> {
@@ -170,8 +231,16 @@ fn refused(request: Request<Incoming>, problem: Problem) -> Response<AnswerBody>
         response.headers_mut().insert(header::ALLOW, allow);
     }
     let (head, body) = request.into_parts();
+    ask_who(&mut response, challenge(&head.headers));
     response.headers_mut().extend(leave_unread(&head.headers, body));
     response
+}
+
+/// What a 401 must say.
+fn ask_who<B>(response: &mut Response<B>, challenge: HeaderValue) {
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
 }
 
 /// Leaves a body unread; what the answer must then say, for the connection ends with it.

@@ -1,7 +1,9 @@
 //! The gateway: routes by `X-User-ID` over its copy of the versioned ring, to the node that owns the user's slot.
 
+mod access_log;
 mod admit;
 mod answer_body;
+mod client_address;
 mod follow_ring;
 mod forward;
 #[cfg(feature = "fuzzing")]
@@ -9,6 +11,7 @@ mod forward;
 pub mod fuzzing;
 mod gateway;
 mod http;
+mod identity;
 mod limits;
 mod metrics;
 mod retry;
@@ -16,5 +19,8 @@ mod ring_view;
 mod route_user;
 mod upstream;
 
+pub use access_log::{AccessLogKind, AccessLogSettings, LogHashKey};
+pub use client_address::{ClientSettings, Networks, NetworksInvalid};
 pub use gateway::{Config, start};
-pub use route_user::Keyless;
+pub use identity::{Auth, AuthKind, ClaimRules, IdentitySettings, JwtAuth, KeySource};
+pub use route_user::{Keyless, KeylessInvalid};

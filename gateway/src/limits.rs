@@ -67,3 +67,23 @@ pub(crate) const LINE_SILENCE: Duration = Duration::from_secs(3);
 /// How long an answer may be missing after it is waited for no longer: its place is taken all the time. Longer than a node works
 /// on any read.
 pub(crate) const LINE_OVERDUE: Duration = Duration::from_secs(10);
+/// How many hops of `X-Forwarded-For` or `Forwarded` are looked at: no chain of proxies that are all ours is longer.
+pub(crate) const FORWARDED_HOPS_MAX: usize = 32;
+/// The longest token of a client, in bytes: nothing of a longer one is looked at.
+pub(crate) const TOKEN_MAX_BYTES: usize = 8 << 10;
+/// The largest file of keys or tokens, in bytes: it is read whole again and again.
+pub(crate) const IDENTITY_FILE_MAX: u64 = 1 << 20;
+/// How often files of keys and tokens are looked at.
+pub(crate) const IDENTITY_FILE_EVERY: Duration = Duration::from_secs(2);
+/// How many seconds the clock of whoever signs a token may be off.
+pub(crate) const TOKEN_LEEWAY_S: u64 = 30;
+/// How many sets of [`VERIFIED_WAYS`] verified tokens are remembered: 4096 tokens in all, each of some hundred bytes at most.
+pub(crate) const VERIFIED_SETS: usize = 1024;
+/// How many tokens one such set has.
+pub(crate) const VERIFIED_WAYS: usize = 4;
+/// How many lines of the access log may wait for their writer; what does not fit is dropped and counted.
+pub(crate) const ACCESS_LOG_WAITING_MAX: usize = 8192;
+/// How often the writer looks whether it is to end.
+pub(crate) const ACCESS_LOG_LOOK: Duration = Duration::from_millis(200);
+/// How long a stop waits for the lines that are left: whoever reads them may have stopped reading.
+pub(crate) const ACCESS_LOG_END: Duration = Duration::from_secs(2);

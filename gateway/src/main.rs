@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gateway::{Config, Keyless};
+use gateway::{AccessLogSettings, Auth, ClientSettings, Config, IdentitySettings, Keyless};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
 
@@ -39,7 +39,7 @@ struct Settings {
     /// Where to listen.
     #[arg(long, env = "SHARDCACHE_LISTEN", default_value = "127.0.0.1:8080", hide_env_values = true)]
     listen: SocketAddr,
-    /// Requests without X-User-ID: refuse them, or let the client's address name the user.
+    /// Requests without X-User-ID: reject them, or let something else name the user: client-ip, cookie:NAME or header:NAME.
     #[arg(long, env = "SHARDCACHE_KEYLESS", default_value = "reject", hide_env_values = true)]
     keyless: Keyless,
     /// Bearer token that the nodes want to see.
@@ -54,6 +54,12 @@ struct Settings {
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
+    #[command(flatten)]
+    identity: IdentitySettings,
+    #[command(flatten)]
+    clients: ClientSettings,
+    #[command(flatten)]
+    access_log: AccessLogSettings,
 }
 
 /// The gateway only polls the ring.
@@ -69,6 +75,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(settings: Settings) -> anyhow::Result<()> {
+    let auth = settings.identity.auth()?;
+    if matches!(auth, Auth::Jwt(_)) && settings.keyless != Keyless::Reject {
+        anyhow::bail!("SHARDCACHE_KEYLESS has no effect with SHARDCACHE_AUTH=jwt: the token names the user");
+    }
+    auth.check()?;
     let stop = service::stop::on_signals();
     let listener = service::listen::bind(settings.listen).await?;
     let options = OpenOptions { max_connections: DATABASE_CONNECTIONS, ..OpenOptions::default() };
@@ -82,6 +93,10 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         keyless: settings.keyless,
         max_value_bytes: settings.max_value_bytes.bytes(),
         drain_timeout: settings.drain_timeout.get(),
+        auth,
+        clients: settings.clients,
+        access_log: settings.access_log,
+        admin_listen: settings.identity.admin_listen(),
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");
     let gateway = gateway::start(config, origin.clone(), listener, stop).await?;

@@ -14,6 +14,7 @@ pub(crate) struct Metrics {
     hops: Family<HopLabels, Counter>,
     pub(crate) epoch: Gauge,
     pub(crate) lines: Gauge,
+    pub(crate) access_log_dropped: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,7 +43,10 @@ impl Metrics {
         registry.register("hop_events", "What happened on the way to nodes", Clone::clone(&hops));
         registry.register("ring_epoch", "Epoch of the ring copy held", epoch.clone());
         registry.register("lines", "Lines to nodes that are open", lines.clone());
-        Self { registry, requests, hops, epoch, lines }
+        let access_log_dropped = Counter::default();
+        let dropped = "Lines of the access log that its reader was too slow for, or that could not be written";
+        registry.register("access_log_dropped", dropped, access_log_dropped.clone());
+        Self { registry, requests, hops, epoch, lines, access_log_dropped }
     }
 
     pub(crate) fn count(&self, event: Hop) {

@@ -3,9 +3,9 @@
 use origin::{EpochRow, Origin, OriginError};
 use placement::{ChangeId, Epoch, Member};
 use serde::Serialize;
+use service::timestamp::rfc3339;
 
 use crate::status::PastChange;
-use crate::timestamp::rfc3339;
 
 /// What `history --json` prints.
 #[derive(Clone, Debug, Serialize)]

@@ -23,7 +23,6 @@ pub mod run;
 pub mod status;
 pub mod summary;
 pub mod take_over;
-pub mod timestamp;
 pub mod watch;
 
 pub use exit::Failure;

@@ -4,10 +4,10 @@ use comfy_table::{Table, presets};
 use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
 use placement::{Epoch, Incarnation, NodeId, Phase, Pool, SLOT_COUNT, Weight};
 use serde::Serialize;
+use service::timestamp::rfc3339;
 use wire::ring_document::{ChangeDocument, MemberState};
 
 use crate::progress::Step;
-use crate::timestamp::rfc3339;
 use crate::watch::standing::ControllerStatus;
 
 /// What `status --json` prints.

@@ -61,7 +61,9 @@ async fn where_it_is_allowed_the_clients_address_names_the_user() {
     for missing in [&[][..], &[("X-User-ID", "")], &[("X-User-ID", "  ")]] {
         assert_eq!(ask(&base, Method::GET, "/v1/entries/k", missing).await.status, 200);
     }
-    assert_eq!(User::new(&base, "ip:127.0.0.1").get("k").await.status, 200);
+    // Its name is what a node knows it by; no client can send it.
+    assert_eq!(User::new(&cluster.nodes["n1"].url(), "ip:127.0.0.1").get("k").await.status, 200);
+    assert_problem(&User::new(&base, "ip:127.0.0.1").get("k").await, 400, "user_id_invalid");
     // What a client says about its own address is not believed.
     let claimed = [("X-Forwarded-For", "10.0.0.7"), ("Forwarded", "for=10.0.0.7"), ("X-Real-IP", "10.0.0.7")];
     assert_eq!(ask(&base, Method::GET, "/v1/entries/k", &claimed).await.status, 200);

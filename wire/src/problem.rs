@@ -44,7 +44,7 @@ pub enum ProblemCode {
     WriteOutcomeUnknown,
     /// No or a wrong bearer token.
     Unauthorized,
-    /// The token does not allow it.
+    /// The token or the client address does not allow it, or the token is of another user.
     Forbidden,
     /// No such route.
     NotFound,
@@ -131,7 +131,7 @@ impl ProblemCode {
             Self::OriginUnavailable => "The database cannot be reached",
             Self::WriteOutcomeUnknown => "The write may or may not have happened",
             Self::Unauthorized => "A valid bearer token is required",
-            Self::Forbidden => "The token does not allow this",
+            Self::Forbidden => "This is not allowed",
             Self::NotFound => "There is no such route",
             Self::MethodNotAllowed => "The route does not have this method",
             Self::WrongOwner => "This node does not own the slot",

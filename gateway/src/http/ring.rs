@@ -10,8 +10,9 @@ use wire::ring_document::{Location, RingDocument};
 use wire::{Problem, ProblemCode};
 
 use super::Client;
+use super::pages::Door;
 use crate::gateway::Gateway;
-use crate::route_user::user_of;
+use crate::identity::{Caller, Scope};
 
 pub(super) async fn ring(State(gateway): State<Arc<Gateway>>) -> Json<RingDocument> {
     Json(gateway.ring.view().document())
@@ -22,8 +23,14 @@ pub(super) async fn locate(
     State(gateway): State<Arc<Gateway>>,
     request: Request<Body>,
 ) -> Result<Json<Location>, Response<Body>> {
-    let client = request.extensions().get::<Client>().map(|client| client.0);
-    let user = user_of(request.headers(), gateway.config.keyless, client).map_err(Problem::into_response)?;
+    let Client { address, door } = *request.extensions().get().expect("every request of the router has it");
+    let headers = request.headers();
+    let caller = match door {
+        Door::Public => gateway.identity.caller(headers, Scope::Read),
+        // An admin may ask where any user lives.
+        Door::Admin => Ok(Caller::Any),
+    };
+    let user = caller.and_then(|caller| gateway.user_of(headers, caller, address)).map_err(Problem::into_response)?;
     let view = gateway.ring.view();
     let no_ring = || Problem::new(ProblemCode::OwnerUnavailable, "there is no ring yet: run `migrator init`");
     let ring = view.ring().ok_or_else(no_ring).map_err(Problem::into_response)?;

@@ -12,7 +12,7 @@ const USAGE_EXIT_CODE: i32 = 2;
 const PREFIX: &str = "SHARDCACHE_";
 /// Every variable of the product. One file of variables may serve several programs, so a program warns only of variables
 /// that none of them knows.
-const VARIABLES: [&str; 20] = [
+const VARIABLES: &[&str] = &[
     "SHARDCACHE_LISTEN",
     "SHARDCACHE_ADVERTISE",
     "SHARDCACHE_NODE_ID",
@@ -30,6 +30,19 @@ const VARIABLES: [&str; 20] = [
     "SHARDCACHE_CLUSTER_TOKEN",
     "SHARDCACHE_MAX_VALUE_BYTES",
     "SHARDCACHE_KEYLESS",
+    "SHARDCACHE_AUTH",
+    "SHARDCACHE_TOKEN_FILE",
+    "SHARDCACHE_JWT_KEY_FILE",
+    "SHARDCACHE_JWT_JWKS_FILE",
+    "SHARDCACHE_JWT_AUDIENCE",
+    "SHARDCACHE_JWT_ISSUER",
+    "SHARDCACHE_JWT_USER_CLAIM",
+    "SHARDCACHE_ADMIN_LISTEN",
+    "SHARDCACHE_TRUSTED_PROXIES",
+    "SHARDCACHE_ALLOW",
+    "SHARDCACHE_DENY",
+    "SHARDCACHE_ACCESS_LOG",
+    "SHARDCACHE_LOG_HASH_KEY",
     "SHARDCACHE_LOG_FORMAT",
     "SHARDCACHE_NODES",
     "SHARDCACHE_DATA_DIR",
@@ -156,7 +169,7 @@ fn is_not_text(variable: &OsStr) -> bool {
 
 fn is_secret(arg: &Arg) -> bool {
     let id = arg.get_id().as_str();
-    ["url", "token", "password", "secret"].iter().any(|word| id.contains(word))
+    ["url", "token", "password", "secret", "hash_key"].iter().any(|word| id.contains(word))
 }
 
 fn reason(error: &clap::Error) -> String {

@@ -18,6 +18,8 @@ const TOKEN: &str = "s3cret";
 pub fn headers(data: &[u8]) {
     let headers = lines(data);
     user(&headers);
+    client(&headers);
+    stand_in(&headers);
     for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
         condition(&headers, &name);
     }
@@ -52,7 +54,7 @@ fn lines(data: &[u8]) -> HeaderMap {
 
 /// What a gateway takes for a user a node takes for the same one, and what a gateway refuses no node takes.
 fn user(headers: &HeaderMap) {
-    let by_gateway = gateway::fuzzing::user_of(headers, Keyless::Reject, None);
+    let by_gateway = gateway::fuzzing::user_of(headers, &Keyless::Reject, None);
     let by_node = user_of(headers);
     match &by_gateway {
         Ok(user) => {
@@ -63,10 +65,38 @@ fn user(headers: &HeaderMap) {
         Err(_) => assert_eq!(by_node, Err(BadRequest)),
     }
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let by_address = gateway::fuzzing::user_of(headers, Keyless::ClientIp, Some(client));
+    let by_address = gateway::fuzzing::user_of(headers, &Keyless::ClientIp, Some(client));
     match by_gateway {
         Err(ProblemCode::UserIdMissing) => assert_eq!(by_address.expect("by address").as_str(), "ip:127.0.0.1"),
+        Ok(user) if ["ip:", "cookie:", "header:"].iter().any(|prefix| user.as_str().starts_with(prefix)) => {
+            assert_eq!(by_address, Err(ProblemCode::UserIdInvalid), "nobody can send what stands in for a user");
+        }
         told => assert_eq!(by_address, told, "an address only stands in for a user that is not told"),
+    }
+}
+
+/// Only a trusted peer's word counts, and what it appends counts over all that is before it.
+fn client(headers: &HeaderMap) {
+    let (proxy, anyone) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+    assert_eq!(gateway::fuzzing::client_of(headers, anyone), Ok(anyone));
+    if let Err(code) = gateway::fuzzing::client_of(headers, proxy) {
+        assert_eq!(code, ProblemCode::RequestInvalid);
+        assert!(headers.contains_key("x-forwarded-for") && headers.contains_key("forwarded"));
+    }
+    let mut appended = headers.clone();
+    appended.append("x-forwarded-for", HeaderValue::from_static("203.0.113.9"));
+    appended.append("forwarded", HeaderValue::from_static("for=203.0.113.9"));
+    assert_eq!(gateway::fuzzing::client_of(&appended, proxy), Ok(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9))));
+}
+
+/// What stands in for a user that is not told is none that could be told.
+fn stand_in(headers: &HeaderMap) {
+    for (setting, prefix) in [("cookie:sid", "cookie:"), ("header:x-tenant", "header:")] {
+        let keyless: Keyless = setting.parse().expect("a setting");
+        let told = headers.get_all(X_USER_ID).iter().any(|id| !id.as_bytes().trim_ascii().is_empty());
+        if let Ok(user) = gateway::fuzzing::user_of(headers, &keyless, None) {
+            assert_eq!(user.as_str().starts_with(prefix), !told, "{setting}");
+        }
     }
 }
 

@@ -58,6 +58,18 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
     const DATA_PLANE: &[&str] = &["deleteEntry", "getEntry", "headEntry", "listEntries", "mgetEntries", "putEntry"];
     const OF_A_USER: &[&str] =
         &["deleteEntry", "getEntry", "headEntry", "listEntries", "locateUser", "mgetEntries", "putEntry"];
+    const BUT_HEALTH: &[&str] = &[
+        "deleteEntry",
+        "getEntry",
+        "getRing",
+        "headEntry",
+        "listEntries",
+        "locateUser",
+        "metrics",
+        "mgetEntries",
+        "putEntry",
+        "statusPage",
+    ];
     match code {
         ProblemCode::UserIdMissing | ProblemCode::UserIdInvalid | ProblemCode::OwnerUnavailable => OF_A_USER,
         ProblemCode::RequestInvalid | ProblemCode::Overloaded | ProblemCode::OriginUnavailable => DATA_PLANE,
@@ -68,10 +80,11 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
         ProblemCode::WriteOutcomeUnknown => WRITES,
         // Of no route: the document's description has them.
         ProblemCode::NotFound | ProblemCode::MethodNotAllowed => &[],
-        // Nothing of ours limits clients yet, and clients show no token.
-        ProblemCode::RateLimited | ProblemCode::Forbidden => &[],
+        ProblemCode::Unauthorized | ProblemCode::Forbidden => BUT_HEALTH,
+        // Nothing of ours limits clients yet.
+        ProblemCode::RateLimited => &[],
         // Between gateway, nodes and migrator only.
-        ProblemCode::Unauthorized | ProblemCode::WrongOwner | ProblemCode::ChangeConflict => &[],
+        ProblemCode::WrongOwner | ProblemCode::ChangeConflict => &[],
     }
 }
 

@@ -9,6 +9,12 @@ pub fn rfc3339(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
+/// RFC 3339 in UTC, to the millisecond.
+pub fn rfc3339_ms(ms: i64) -> String {
+    let to_the_second = rfc3339(ms);
+    format!("{}.{:03}Z", to_the_second.trim_end_matches('Z'), ms.rem_euclid(1000))
+}
+
 /// Year, month and day of a day since 1970, in the proleptic Gregorian calendar
 /// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
 fn civil(day: i64) -> (i64, i64, i64) {
@@ -34,5 +40,6 @@ mod tests {
         assert_eq!(rfc3339(951_782_400_000), "2000-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_796_014_455_000), "2026-11-30T04:54:15Z");
         assert_eq!(rfc3339(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(rfc3339_ms(1_796_014_455_007), "2026-11-30T04:54:15.007Z");
     }
 }
