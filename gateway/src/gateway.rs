@@ -9,6 +9,7 @@ use origin::Origin;
 use service::RunningServer;
 use service::listen::{ServeOptions, serve};
 use service::settings::ClusterToken;
+use service::tls::{NodeDialler, ServerTls};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,10 @@ pub struct Config {
     pub max_value_bytes: u64,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
+    /// The listener's certificate, if it speaks TLS.
+    pub tls: Option<Arc<ServerTls>>,
+    /// How nodes are reached.
+    pub nodes: NodeDialler,
 }
 
 impl Default for Config {
@@ -39,6 +44,8 @@ impl Default for Config {
             keyless: Keyless::Reject,
             max_value_bytes: 1 << 20,
             drain_timeout: Duration::from_secs(10),
+            tls: None,
+            nodes: NodeDialler::default(),
         }
     }
 }
@@ -69,8 +76,8 @@ impl Gateway {
     fn new(config: Config, origin: Origin) -> Self {
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
+            ring: Arc::new(RingFollower::new(origin, config.nodes.clone())),
             config,
-            ring: Arc::new(RingFollower::new(origin)),
             metrics: Metrics::new(),
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
             draining: AtomicBool::new(false),
@@ -84,7 +91,8 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
     let drain_timeout = gateway.config.drain_timeout;
     let app = App::new(Arc::clone(&gateway));
-    let serving = serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
+    let tls = gateway.config.tls.clone();
+    let serving = serve(listener, app, ServeOptions { drain_timeout, tls, ..ServeOptions::default() }, stop.clone());
     let draining = async {
         stop.cancelled().await;
         gateway.draining.store(true, Ordering::Release);

@@ -2,6 +2,7 @@
 
 mod health;
 mod openapi;
+mod options;
 mod ring;
 mod status_page;
 
@@ -13,7 +14,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Body as _, Incoming};
 use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
@@ -59,7 +60,11 @@ impl App {
         let (mut head, body) = request.into_parts();
         head.extensions.insert(client);
         let closing = leave_unread(&head.headers, body);
+        let asks_for_options = head.method == Method::OPTIONS;
         let Ok(mut response) = self.router.clone().oneshot(Request::from_parts(head, Body::empty())).await;
+        if asks_for_options {
+            response = options::of_refused(response);
+        }
         response.headers_mut().extend(closing);
         response
     }
@@ -79,7 +84,12 @@ impl App {
         let request_id = request_id.clone();
         match checked {
             Err(problem) => {
-                let response = self.conclude(refused(request, problem), route, began);
+                let asks_for_options = request.method() == Method::OPTIONS;
+                let mut response = refused(request, problem);
+                if asks_for_options {
+                    response = options::of_refused(response);
+                }
+                let response = self.conclude(response, route, began);
                 Box::pin(std::future::ready(response))
             }
             Ok((permit, Admitted { user, key: Some(key) })) if matches!(route, Route::get | Route::head) => {
@@ -135,6 +145,8 @@ impl App {
 
 impl Handler for App {
     type Body = AnswerBody;
+
+    const SPEAKS_HTTP2: bool = true;
 
     fn respond(
         &self,

@@ -11,10 +11,12 @@ mod gateway;
 mod http;
 mod limits;
 mod metrics;
+mod redirect;
 mod retry;
 mod ring_view;
 mod route_user;
 mod upstream;
 
 pub use gateway::{Config, start};
+pub use redirect::redirect_to_https;
 pub use route_user::Keyless;

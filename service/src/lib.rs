@@ -15,5 +15,6 @@ pub mod request_metrics;
 pub mod running;
 pub mod settings;
 pub mod stop;
+pub mod tls;
 
 pub use running::RunningServer;

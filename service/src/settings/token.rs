@@ -28,7 +28,11 @@ impl ClusterToken {
     /// [`ClusterToken::authorises`] for the value of the one header.
     pub fn is_in(&self, authorization: &[u8]) -> bool {
         match authorization.split_at_checked(SCHEME.len()) {
-            Some((scheme, token)) => scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token.ct_eq(self.0.as_bytes())),
+            Some((scheme, token)) => {
+                // RFC 9110, section 11.4: one blank or more.
+                scheme.eq_ignore_ascii_case(SCHEME)
+                    && bool::from(token.trim_ascii_start().ct_eq(self.0.as_bytes()))
+            }
             None => false,
         }
     }
