@@ -127,7 +127,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let stop = service::stop::on_signals();
     let tls = settings.tls.server(&settings.client_authority, false)?;
     if tls.is_some() && settings.node_tls.node_ca.is_none() {
-        anyhow::bail!("SHARDCACHE_NODE_CA (--node-ca) must be set with SHARDCACHE_TLS_CERT: nodes reach each other by TLS too");
+        anyhow::bail!(
+            "SHARDCACHE_NODE_CA (--node-ca) must be set with SHARDCACHE_TLS_CERT: nodes reach each other by TLS too"
+        );
     }
     let nodes = settings.node_tls.dialler(settings.tls.identity()?)?;
     let listener = service::listen::bind(settings.listen).await?;

@@ -50,7 +50,11 @@ fn whole_and_plain(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(header::CONTENT_RANGE) {
         return refused("a value is replaced as a whole: send no Content-Range");
     }
-    if headers.get_all(header::CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         return refused("Content-Encoding is not kept: send the bytes as they are to be read");
     }
     Ok(())

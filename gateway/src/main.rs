@@ -84,7 +84,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     let nodes = settings.node_tls.dialler(None)?;
     let listener = service::listen::bind(settings.listen).await?;
     let redirect = match settings.redirect_listen {
-        Some(_) if tls.is_none() => anyhow::bail!("SHARDCACHE_REDIRECT_LISTEN (--redirect-listen) needs SHARDCACHE_TLS_CERT"),
+        Some(_) if tls.is_none() => {
+            anyhow::bail!("SHARDCACHE_REDIRECT_LISTEN (--redirect-listen) needs SHARDCACHE_TLS_CERT")
+        }
         Some(address) => Some(service::listen::bind(address).await?),
         None => None,
     };

@@ -71,7 +71,9 @@ fn location(host: &str, path: &str, own_port: u16, https_port: u16) -> Option<St
         return None;
     }
     match port {
-        Some(port) if port == own_port && https_port != HTTPS_PORT => Some(format!("https://{name}:{https_port}{path}")),
+        Some(port) if port == own_port && https_port != HTTPS_PORT => {
+            Some(format!("https://{name}:{https_port}{path}"))
+        }
         _ => Some(format!("https://{name}{path}")),
     }
 }
@@ -93,7 +95,8 @@ mod tests {
 
     #[test]
     fn what_is_no_host_is_sent_nowhere() {
-        for host in ["", "a b", "a/b", "user@evil", "a:b", "a:99999", "[::1", "::1", "a\\b", "a?b", "a#b", ":80", "[x]"] {
+        for host in ["", "a b", "a/b", "user@evil", "a:b", "a:99999", "[::1", "::1", "a\\b", "a?b", "a#b", ":80", "[x]"]
+        {
             assert_eq!(location(host, "/", 8080, 8443), None, "{host}");
         }
     }

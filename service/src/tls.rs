@@ -25,4 +25,3 @@ pub(crate) use dial::accept_any_server;
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
-

@@ -111,7 +111,7 @@ impl TlsClient {
             stream.write_all(text.as_bytes()).await?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
-            Ok(String::from_utf8_lossy(&answer).into_owned())
+            Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
         };
         let answer = timeout(SOON, asking).await.expect("answered in time")?;
         if answer.is_empty() { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(answer) }

@@ -99,10 +99,6 @@ impl Scene {
     }
 
     fn member_env(&self) -> Env {
-        self.files(&[
-            ("NODE_CA", "inner.pem"),
-            ("NODE_CLIENT_CERT", "member.crt"),
-            ("NODE_CLIENT_KEY", "member.key"),
-        ])
+        self.files(&[("NODE_CA", "inner.pem"), ("NODE_CLIENT_CERT", "member.crt"), ("NODE_CLIENT_KEY", "member.key")])
     }
 }

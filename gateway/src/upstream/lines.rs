@@ -87,12 +87,7 @@ impl Drop for Held {
     }
 }
 
-async fn open_and_carry(
-    mut held: Held,
-    dialler: NodeDialler,
-    host: HeaderValue,
-    authorization: Option<HeaderValue>,
-) {
+async fn open_and_carry(mut held: Held, dialler: NodeDialler, host: HeaderValue, authorization: Option<HeaderValue>) {
     let (stream, read) = match open(&dialler, &host, authorization).await {
         Ok(opened) => opened,
         Err(Refused::Unreachable) => return,

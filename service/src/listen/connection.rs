@@ -31,8 +31,8 @@ use crate::tls::ServerTls;
 pub(super) const HEAD_MAX_BYTES: usize = 32 << 10;
 /// The most that is buffered per connection and direction.
 const BUFFER_MAX_BYTES: usize = 128 << 10;
-/// How long a stop waits for the request of a client that has just connected, or that is in the middle of a head: the request is
-/// on its way, and nobody has told the client not to send it.
+/// How long a stop waits for the request of a client that has connected or been answered just now, or that is in the middle of a
+/// head: the request may be on its way, and nobody has told the client not to send it.
 pub(super) const ASKING_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves one connection to its end; after the stop that is the end of the request in flight, if any.
@@ -178,7 +178,7 @@ impl Ending<'_, '_> {
         if self.told || !self.stop.as_mut().has_come(context) {
             return false;
         }
-        if self.pace.is_being_asked() {
+        if self.pace.may_be_asked(CoarseMoment::now(), ASKING_GRACE) {
             let grace = self.grace.get_or_insert_with(|| Box::pin(sleep(ASKING_GRACE)));
             if Pin::new(&mut unconstrained(grace.as_mut())).poll(context).is_pending() {
                 return false;

@@ -40,13 +40,8 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one connection to its end; after the stop that is the end of the requests in flight.
-pub(super) async fn serve<S, H>(
-    stream: S,
-    peer: SocketAddr,
-    handler: Arc<H>,
-    limits: PaceLimits,
-    closing: Arc<Closing>,
-) where
+pub(super) async fn serve<S, H>(stream: S, peer: SocketAddr, handler: Arc<H>, limits: PaceLimits, closing: Arc<Closing>)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Handler,
 {

@@ -25,4 +25,3 @@ pub(super) fn take(port: u16) -> anyhow::Result<Option<TcpListener>> {
     let taken = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
     taken.map(Some).with_context(|| format!("the socket handed over for port {port} cannot be used"))
 }
-

@@ -101,10 +101,15 @@ impl Pace {
         self.reading.store(UNDATED << KIND_BITS | next, Relaxed);
     }
 
-    /// Whether the client may be about to send a request, or is in the middle of its head: it has not yet had an answer on this
-    /// connection, or owes us the rest.
-    pub(super) fn is_being_asked(&self) -> bool {
-        matches!(self.reading.load(Relaxed) & KIND, HEAD | FRESH)
+    /// Whether a request may be on its way: its head has begun, or the client has connected or had an answer less than `ago`
+    /// before `now`.
+    pub(super) fn may_be_asked(&self, now: CoarseMoment, ago: Duration) -> bool {
+        let reading = self.reading.load(Relaxed);
+        match reading & KIND {
+            HEAD => true,
+            REQUEST => false,
+            _ => reading >> KIND_BITS == UNDATED || CoarseMoment(reading >> KIND_BITS).plus(ago) > now,
+        }
     }
 
     /// What comes next on the connection.
@@ -206,6 +211,23 @@ mod tests {
         idle.request_began();
         idle.request_ended();
         assert!(may_go_on(&idle, 100) && may_go_on(&idle, 102) && !may_go_on(&idle, 103));
+    }
+
+    #[test]
+    fn a_request_may_be_on_its_way_for_a_while_after_the_last_and_as_long_as_its_head_takes() {
+        let may_be_asked = |pace: &Pace, second: u64| {
+            let now = CoarseMoment(second * 1000);
+            pace.waits_from(now);
+            pace.may_be_asked(now, Duration::from_secs(1))
+        };
+        let pace = pace();
+        assert!(may_be_asked(&pace, 10) && !may_be_asked(&pace, 11), "just connected");
+        pace.bytes_read();
+        assert!(may_be_asked(&pace, 20) && may_be_asked(&pace, 30), "half a head");
+        pace.request_began();
+        assert!(!may_be_asked(&pace, 31));
+        pace.request_ended();
+        assert!(may_be_asked(&pace, 40) && !may_be_asked(&pace, 41), "just answered");
     }
 
     #[test]

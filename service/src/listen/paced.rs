@@ -92,6 +92,7 @@ pub(super) struct PacedStream<S, H> {
     written: usize,
     /// Whether everything that hyper had to write is written: not from when it gets a message until it has flushed the answer.
     hyper_is_flushed: bool,
+    flush_is_blocked: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> PacedStream<S, H> {
@@ -109,6 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> PacedStream<S, H> {
             output: Vec::new(),
             written: 0,
             hyper_is_flushed: true,
+            flush_is_blocked: false,
         }
     }
 
@@ -120,8 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> PacedStream<S, H> {
     fn poll_flush_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if flushed.is_pending() {
+            self.flush_is_blocked = true;
             self.pace.write_blocked();
-        } else {
+        } else if std::mem::take(&mut self.flush_is_blocked) {
             self.pace.write_moved();
         }
         flushed

@@ -30,8 +30,8 @@ impl ClusterToken {
         match authorization.split_at_checked(SCHEME.len()) {
             Some((scheme, token)) => {
                 // RFC 9110, section 11.4: one blank or more.
-                scheme.eq_ignore_ascii_case(SCHEME)
-                    && bool::from(token.trim_ascii_start().ct_eq(self.0.as_bytes()))
+                let blanks = token.iter().take_while(|byte| **byte == b' ').count();
+                scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token[blanks..].ct_eq(self.0.as_bytes()))
             }
             None => false,
         }
@@ -76,6 +76,7 @@ mod tests {
         let token: ClusterToken = "s3cret".parse().expect("token");
         assert!(token.authorises(&authorization(&["Bearer s3cret"])));
         assert!(token.authorises(&authorization(&["bearer s3cret"])));
+        assert!(token.authorises(&authorization(&["Bearer   s3cret"])), "RFC 9110 lets the blanks be many");
         for wrong in [&[][..], &["Bearer s3creT"], &["Bearer s3cre"], &["Bearer "], &["s3cret"], &["Basic s3cret"]] {
             assert!(!token.authorises(&authorization(wrong)), "{wrong:?}");
         }

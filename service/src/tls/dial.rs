@@ -60,11 +60,6 @@ impl NodeDialler {
         let stream = TlsConnector::from(tls.current()).connect(name, stream).await?;
         Ok(NodeStream::Tls(Box::new(TlsSocket::new(stream.into()))))
     }
-
-    #[cfg(test)]
-    pub(super) fn look(&self) -> Option<super::reloaded::Looked> {
-        self.tls.as_ref().map(|tls| tls.look())
-    }
 }
 
 /// What the certificate of the node at `host:port` must name.
@@ -180,5 +175,20 @@ impl AsyncWrite for NodeStream {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_must_name_the_host_that_is_dialled() {
+        let name = |address| server_name(address).map(|name| name.to_str().into_owned());
+        assert_eq!(name("node-1.cluster:7000").as_deref(), Some("node-1.cluster"));
+        assert_eq!(name("10.0.0.1:7000").as_deref(), Some("10.0.0.1"));
+        assert_eq!(name("[::1]:7000").as_deref(), Some("::1"));
+        assert_eq!(name("no port"), None);
+        assert_eq!(name("a b:1"), None);
     }
 }

@@ -117,3 +117,29 @@ async fn look_while_used<T: Send + Sync + 'static>(reloaded: Weak<Reloaded<T>>) 
         let _ = tokio::task::spawn_blocking(move || reloaded.look()).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn length_of_text(contents: &Contents) -> anyhow::Result<usize> {
+        Ok(std::str::from_utf8(&contents[0])?.len())
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_leaves_the_old_in_force() {
+        let path = std::env::temp_dir().join(format!("shardcache-reloaded-{}", std::process::id()));
+        let write = |content: &[u8]| std::fs::write(&path, content).expect("a file");
+        write(b"one");
+        let reloaded = Reloaded::load(vec![path.clone()], length_of_text).expect("made");
+        assert_eq!((reloaded.look(), *reloaded.current()), (Looked::Same, 3));
+        write(b"\xff");
+        assert_eq!((reloaded.look(), reloaded.look(), *reloaded.current()), (Looked::Refused, Looked::Same, 3));
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!((reloaded.look(), reloaded.look(), *reloaded.current()), (Looked::Refused, Looked::Same, 3));
+        write(b"three");
+        assert_eq!((reloaded.look(), *reloaded.current()), (Looked::Renewed, 5));
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(Reloaded::load(vec![path], length_of_text).is_err());
+    }
+}

@@ -46,11 +46,6 @@ impl ServerTls {
         let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
         Ok((TlsSocket::new(stream.into()), speaks_http2))
     }
-
-    #[cfg(test)]
-    pub(super) fn look(&self) -> super::reloaded::Looked {
-        self.config.look()
-    }
 }
 
 fn make(names: &[PathBuf], contents: &[Vec<u8>], speaks_http2: bool) -> anyhow::Result<ServerConfig> {

@@ -42,11 +42,7 @@ pub struct NodeTls {
 
 impl ListenerTls {
     /// TLS for the listener; `None`: it is plain. Must be called inside a runtime.
-    pub fn server(
-        &self,
-        authority: &ClientAuthority,
-        speaks_http2: bool,
-    ) -> anyhow::Result<Option<Arc<ServerTls>>> {
+    pub fn server(&self, authority: &ClientAuthority, speaks_http2: bool) -> anyhow::Result<Option<Arc<ServerTls>>> {
         let client_ca = authority.tls_client_ca.as_deref();
         let Some((cert, key)) = self.identity()? else {
             if client_ca.is_some() {
