@@ -105,10 +105,11 @@ async fn http1<S, H>(
             Some(problem) => Err(manners::refused(request, problem)),
         };
         async move {
-            let answer = match handling {
+            let mut answer = match handling {
                 Ok(handling) => handling.await.map(Either::Left),
                 Err(refused) => refused.map(Either::Right),
             };
+            progress.announce_the_end(&mut answer);
             Ok::<_, Infallible>(answer.map(|body: manners::AnswerBody<H::Body>| PacedBody::new(body, progress)))
         }
     });
@@ -178,6 +179,7 @@ impl Ending<'_, '_> {
         if self.told || !self.stop.as_mut().has_come(context) {
             return false;
         }
+        self.pace.end_with_the_next_answer();
         if self.pace.may_be_asked(CoarseMoment::now(), ASKING_GRACE) {
             let grace = self.grace.get_or_insert_with(|| Box::pin(sleep(ASKING_GRACE)));
             if Pin::new(&mut unconstrained(grace.as_mut())).poll(context).is_pending() {

@@ -67,13 +67,15 @@ pub(super) struct Pace {
     blocked_since: AtomicU64,
     /// The next head has begun while a request was in progress.
     head_has_begun: AtomicBool,
+    ending: AtomicBool,
 }
 
 impl Pace {
     pub(super) fn new(limits: PaceLimits) -> Self {
         let reading = AtomicU64::new(UNDATED << KIND_BITS | FRESH);
         let head_has_begun = AtomicBool::new(false);
-        Self { limits, reading, blocked_since: AtomicU64::new(NOT_BLOCKED), head_has_begun }
+        let ending = AtomicBool::new(false);
+        Self { limits, reading, blocked_since: AtomicU64::new(NOT_BLOCKED), head_has_begun, ending }
     }
 
     /// Bytes came in: outside of a request they begin a head.
@@ -99,6 +101,16 @@ impl Pace {
     pub(super) fn request_ended(&self) {
         let next = if self.head_has_begun.load(Relaxed) { HEAD } else { IDLE };
         self.reading.store(UNDATED << KIND_BITS | next, Relaxed);
+    }
+
+    /// The next answer is the last.
+    pub(super) fn end_with_the_next_answer(&self) {
+        self.ending.store(true, Relaxed);
+    }
+
+    /// Whether an answer must say that it is the last.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed)
     }
 
     /// Whether a request may be on its way: its head has begun, or the client has connected or had an answer less than `ago`

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -33,6 +34,13 @@ impl InProgress {
     pub(super) fn begin(pace: &Arc<Pace>) -> Self {
         pace.request_began();
         Self(Arc::clone(pace))
+    }
+
+    /// Says in an answer that it is the last of its connection, if it is.
+    pub(super) fn announce_the_end<B>(&self, answer: &mut Response<B>) {
+        if self.0.is_ending() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
     }
 }
 
@@ -195,7 +203,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> PacedStream<S, H> {
     fn poll_lane(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.poll_soon(cx))?;
-            let (mut answered, may_answer) = (0, self.hyper_is_flushed);
+            // The last answer says so, which only hyper's do.
+            let (mut answered, may_answer) = (0, self.hyper_is_flushed && !self.pace.is_ending());
             let mut soon = None;
             let next = loop {
                 if self.output.len() >= OUTPUT_BYTES || soon.is_some() {
