@@ -61,10 +61,11 @@ impl Streams {
         Arc::new(OpenStream { id, streams: Arc::clone(self) })
     }
 
-    /// Whether no request has been open for long.
+    /// Whether no request has been open for long; the first must come as soon as a head that has begun.
     pub(super) fn are_idle_too_long(&self, now: CoarseMoment, limits: &PaceLimits) -> bool {
         let state = self.state();
-        state.open.is_empty() && state.idle_since.plus(limits.idle) <= now
+        let limit = if state.begun == 0 { limits.head } else { limits.idle };
+        state.open.is_empty() && state.idle_since.plus(limit) <= now
     }
 
     /// Whether the client takes too long to take what it is sent.
@@ -206,6 +207,7 @@ mod tests {
     async fn what_is_not_taken_makes_the_client_stuck_and_what_is_taken_does_not() {
         let now = CoarseMoment::now();
         let streams = Arc::new(Streams::new(now));
+        assert!(streams.are_idle_too_long(later(now, 31), &limits()), "no request yet");
         let stream = streams.begin();
         assert!(!streams.are_stuck(later(now, 1000), &limits()), "the handler may take its time");
         let mut body = WatchedBody::new(Full::new(Bytes::from(vec![b'x'; PIECE_BYTES + 1])), stream);
@@ -218,6 +220,7 @@ mod tests {
         assert!(!streams.are_idle_too_long(later(now, 1000), &limits()));
         drop(second);
         assert!(!streams.are_stuck(later(now, 1000), &limits()));
+        assert!(!streams.are_idle_too_long(later(now, 31), &limits()));
         assert!(streams.are_idle_too_long(later(now, 1000), &limits()));
     }
 }
