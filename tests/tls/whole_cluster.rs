@@ -88,7 +88,8 @@ async fn settings_that_leave_a_connection_plain_by_mistake_stop_the_start() {
     authority.write(dir.path(), "ca.pem");
     authority.pair(&["a".to_owned()]).write(dir.path(), "one");
     authority.pair(&["b".to_owned()]).write(dir.path(), "two");
-    let cases: [(&str, &[(&str, &str)], &str); 8] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+    let cases: [Case<'_>; 8] = [
         ("cache-node", &[("TLS_CLIENT_CA", "ca.pem")], "SHARDCACHE_TLS_CLIENT_CA"),
         ("cache-node", &[("TLS_CERT", "one.crt"), ("TLS_KEY", "one.key")], "SHARDCACHE_NODE_CA"),
         ("gateway", &[("TLS_CERT", "one.crt")], "SHARDCACHE_TLS_KEY"),

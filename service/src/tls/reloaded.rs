@@ -18,10 +18,12 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 /// What the files hold, in their order.
 type Contents = Vec<Vec<u8>>;
 
+type Make<T> = Box<dyn Fn(&Contents) -> anyhow::Result<T> + Send + Sync>;
+
 /// The newest `T` that could be made of the files.
 pub(super) struct Reloaded<T> {
     files: Vec<PathBuf>,
-    make: Box<dyn Fn(&Contents) -> anyhow::Result<T> + Send + Sync>,
+    make: Make<T>,
     state: Mutex<State<T>>,
     hasher: RandomState,
 }
