@@ -1,9 +1,11 @@
 //! What a node is told at its start.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use placement::{NodeId, Pool, Weight};
 use service::settings::ClusterToken;
+use service::tls::{NodeDialler, ServerTls};
 
 use crate::drain::Drain;
 
@@ -44,6 +46,10 @@ pub struct Config {
     pub cluster_token: Option<ClusterToken>,
     /// The largest value, in bytes.
     pub max_value_bytes: u64,
+    /// The listener's certificate, if it speaks TLS.
+    pub tls: Option<Arc<ServerTls>>,
+    /// How other nodes are reached.
+    pub nodes: NodeDialler,
 }
 
 impl Config {
@@ -65,6 +71,8 @@ impl Config {
             audit_every: DEFAULT_AUDIT_EVERY,
             cluster_token: None,
             max_value_bytes: 1 << 20,
+            tls: None,
+            nodes: NodeDialler::default(),
         }
     }
 }

@@ -86,6 +86,9 @@ impl App {
         let mut response = match node.in_progress.try_acquire() {
             Err(_) => unread(request, reads::overloaded()),
             Ok(_permit) if !self.authorised(&request) => unread(request, unauthorised()),
+            Ok(_permit) if has_body_for_nothing(&request, route) => {
+                unread(request, answer::problem(ProblemCode::RequestInvalid, "this request has no body"))
+            }
             Ok(_permit) => match route {
                 Route::list => listing::list(node, &request).await,
                 Route::mget => listing::mget(node, request).await,
@@ -119,6 +122,11 @@ impl Handler for App {
         // Boxed: each connection has room for the future, and keeps it while it is idle.
         Box::pin(self.route(request)).await
     }
+}
+
+/// As at the gateway: only a PUT and a multi-get have a body.
+fn has_body_for_nothing(request: &Request<Incoming>, route: Route) -> bool {
+    matches!(route, Route::get | Route::head | Route::delete | Route::list) && !request.body().is_end_stream()
 }
 
 /// Whether the node should be sent traffic, for health routes.

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use placement::{NodeId, Pool, Weight};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
+use service::tls::{ClientAuthority, ListenerTls, NodeTls};
 use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
@@ -30,6 +31,10 @@ enum Command {
         /// Where the node listens.
         #[arg(long, env = "SHARDCACHE_LISTEN", default_value = "127.0.0.1:7000")]
         listen: SocketAddr,
+        #[command(flatten)]
+        tls: ListenerTls,
+        #[command(flatten)]
+        node_tls: NodeTls,
     },
 }
 
@@ -87,6 +92,12 @@ struct Settings {
     /// The largest value.
     #[arg(long, env = "SHARDCACHE_MAX_VALUE_BYTES", default_value = "1MiB", hide_env_values = true)]
     max_value_bytes: ByteSize,
+    #[command(flatten)]
+    tls: ListenerTls,
+    #[command(flatten)]
+    client_authority: ClientAuthority,
+    #[command(flatten)]
+    node_tls: NodeTls,
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
@@ -104,8 +115,8 @@ enum DrainSetting {
 
 pub(crate) fn main() -> ExitCode {
     let args: Args = service::settings::parse_args();
-    if let Some(Command::Healthcheck { listen }) = args.command {
-        return service::healthcheck::run(listen);
+    if let Some(Command::Healthcheck { listen, tls, node_tls }) = args.command {
+        return service::healthcheck::run(listen, &tls, &node_tls);
     }
     let log_format = args.settings.log_format;
     service::program::run("cache-node", log_format, run(args.settings))
@@ -117,6 +128,13 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         cache_node::bring_back(bug);
     }
     let stop = service::stop::on_signals();
+    let tls = settings.tls.server(&settings.client_authority, false)?;
+    if tls.is_some() && settings.node_tls.node_ca.is_none() {
+        anyhow::bail!(
+            "SHARDCACHE_NODE_CA (--node-ca) must be set with SHARDCACHE_TLS_CERT: nodes reach each other by TLS too"
+        );
+    }
+    let nodes = settings.node_tls.dialler(settings.tls.identity()?)?;
     let listener = service::listen::bind(settings.listen).await?;
     let advertise = match settings.advertise {
         Some(advertise) => advertise,
@@ -147,6 +165,8 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         audit_every: settings.audit_every,
         cluster_token: settings.cluster_token,
         max_value_bytes: settings.max_value_bytes.bytes(),
+        tls,
+        nodes,
     };
     tracing::info!(node = %config.node_id, listen = %listener.local_addr()?, advertise = %config.advertise, "starting");
     let node = cache_node::start(config, origin.clone(), listener, stop).await?;

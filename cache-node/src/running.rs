@@ -51,7 +51,7 @@ async fn run(node: Arc<Node>, listener: TcpListener, stop: CancellationToken) {
         closing.cancelled().await;
         node.lines.drain(drain_timeout).await;
     };
-    let options = ServeOptions { drain_timeout, ..ServeOptions::default() };
+    let options = ServeOptions { drain_timeout, tls: node.config.tls.clone(), ..ServeOptions::default() };
     tokio::join!(serve(listener, app, options, closing.clone()), lines);
 
     node.handoff.shut_down().await;

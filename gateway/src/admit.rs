@@ -1,6 +1,6 @@
 //! Whether a request of the data plane may go on, by all that its head says: before anything is waited for or sent.
 
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, header};
 use hyper::body::{Body, Incoming};
 use placement::{EntryKey, UserId};
 use service::request_metrics::Route;
@@ -44,6 +44,9 @@ impl Gateway {
         if !matches!(route, Route::put | Route::mget) && !request.body().is_end_stream() {
             return Err(Problem::new(ProblemCode::RequestInvalid, "this request has no body"));
         }
+        if route == Route::put {
+            whole_and_plain(request.headers())?;
+        }
         Ok(Admitted { user, key })
     }
 
@@ -57,4 +60,21 @@ impl Gateway {
         let ClientAddress { address, by_trusted_proxy } = client;
         user_of(headers, Asked { keyless: &self.config.keyless, caller, client: Some(address), by_trusted_proxy })
     }
+}
+
+/// A value is stored and given back as the bytes that were sent: what would make them a part, or another form, of something else
+/// is refused rather than forgotten (RFC 9110, sections 14.5 and 8.4).
+fn whole_and_plain(headers: &HeaderMap) -> Result<(), Problem> {
+    let refused = |detail| Err(Problem::new(ProblemCode::RequestInvalid, detail));
+    if headers.contains_key(header::CONTENT_RANGE) {
+        return refused("a value is replaced as a whole: send no Content-Range");
+    }
+    if headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return refused("Content-Encoding is not kept: send the bytes as they are to be read");
+    }
+    Ok(())
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use origin::{Origin, OriginError};
+use service::tls::NodeDialler;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -26,10 +27,10 @@ pub(crate) struct RingFollower {
 }
 
 impl RingFollower {
-    pub(crate) fn new(origin: Origin) -> Self {
+    pub(crate) fn new(origin: Origin, nodes: NodeDialler) -> Self {
         Self {
             origin,
-            view: ArcSwap::from_pointee(RingView::default()),
+            view: ArcSwap::from_pointee(RingView::new(nodes)),
             refreshing: Mutex::new(()),
             polls: AtomicU64::new(0),
             origin_reached: AtomicBool::new(false),

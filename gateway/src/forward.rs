@@ -63,13 +63,28 @@ pub(crate) struct Head {
 impl Head {
     pub(crate) fn of<B>(request: &Request<B>) -> Self {
         let mut headers = HeaderMap::new();
+        let mut hop_by_hop = false;
         for (name, value) in request.headers() {
-            let Some(known) = REQUEST_HEADERS.iter().find(|known| *known == name) else { continue };
+            let Some(known) = REQUEST_HEADERS.iter().find(|known| *known == name) else {
+                hop_by_hop = hop_by_hop || name == header::CONNECTION;
+                continue;
+            };
             let copy = HeaderValue::from_bytes(value.as_bytes()).expect("it is a header value");
             headers.append(known, copy);
         }
+        if hop_by_hop {
+            without_those_of_this_hop(request.headers(), &mut headers);
+        }
         let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).into();
         Self { method: request.method().clone(), target, headers }
+    }
+}
+
+/// Takes out what `Connection` says is for this connection only (RFC 9110, section 7.6.1).
+fn without_those_of_this_hop(received: &HeaderMap, kept: &mut HeaderMap) {
+    let values = received.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    for name in values.flat_map(|value| value.split(',')) {
+        kept.remove(name.trim());
     }
 }
 
@@ -296,6 +311,9 @@ fn answer_of(answer: Response<UpstreamBody>) -> Response<AnswerBody> {
         if let Some(value) = head.headers.get(name) {
             headers.insert(name, value.clone());
         }
+    }
+    if head.headers.contains_key(header::CONNECTION) {
+        without_those_of_this_hop(&head.headers, headers);
     }
     response
 }

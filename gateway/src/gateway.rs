@@ -11,6 +11,7 @@ use origin::Origin;
 use service::RunningServer;
 use service::listen::{ServeOptions, serve};
 use service::settings::ClusterToken;
+use service::tls::{NodeDialler, ServerTls};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,10 @@ pub struct Config {
     pub access_log: AccessLogSettings,
     /// Where the pages of an admin are served, if apart.
     pub admin_listen: Option<SocketAddr>,
+    /// The listener's certificate, if it speaks TLS.
+    pub tls: Option<Arc<ServerTls>>,
+    /// How nodes are reached.
+    pub nodes: NodeDialler,
 }
 
 impl Default for Config {
@@ -57,6 +62,8 @@ impl Default for Config {
             clients: ClientSettings::default(),
             access_log: AccessLogSettings::default(),
             admin_listen: None,
+            tls: None,
+            nodes: NodeDialler::default(),
         }
     }
 }
@@ -121,8 +128,8 @@ impl Gateway {
     ) -> Self {
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
+            ring: Arc::new(RingFollower::new(origin, config.nodes.clone())),
             config,
-            ring: Arc::new(RingFollower::new(origin)),
             metrics,
             identity,
             access_log,
@@ -145,11 +152,12 @@ async fn run(
         let (gateway, stop) = (Arc::clone(&gateway), background.clone());
         tokio::spawn(async move { gateway.identity.follow(stop).await })
     };
-    let options = ServeOptions { drain_timeout: gateway.config.drain_timeout, ..ServeOptions::default() };
+    let plain = ServeOptions { drain_timeout: gateway.config.drain_timeout, ..ServeOptions::default() };
+    let options = ServeOptions { tls: gateway.config.tls.clone(), ..plain.clone() };
     // The pages of an admin are there until the last request is answered: a drain is to be watched.
     let admin = listeners.admin.map(|listener| {
         let pages = Pages::new(Arc::clone(&gateway), Door::Admin);
-        tokio::spawn(serve(listener, pages, options, background.clone()))
+        tokio::spawn(serve(listener, pages, plain, background.clone()))
     });
     let serving = serve(listeners.public, App::new(Arc::clone(&gateway)), options, stop.clone());
     let draining = async {

@@ -2,6 +2,7 @@
 
 mod health;
 mod openapi;
+mod options;
 pub(crate) mod pages;
 mod ring;
 mod status_page;
@@ -14,7 +15,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
@@ -70,12 +71,13 @@ impl Pages {
     async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
         let (mut head, body) = request.into_parts();
         let closing = leave_unread(&head.headers, body);
+        let asks_for_options = head.method == Method::OPTIONS;
         let challenge = challenge(&head.headers);
         let mut response = match pages::may_see(&self.gateway, &head, peer, self.door) {
             Ok(client) => {
                 head.extensions.insert(Client { address: client, door: self.door });
                 let Ok(response) = self.router.clone().oneshot(Request::from_parts(head, Body::empty())).await;
-                response
+                if asks_for_options { options::of_refused(response) } else { response }
             }
             Err(problem) => problem.into_response(),
         };
@@ -116,7 +118,12 @@ impl App {
         let request_id = request_id.clone();
         match checked {
             Err(problem) => {
-                let response = self.conclude(refused(request, problem), route, began, entry);
+                let asks_for_options = request.method() == Method::OPTIONS;
+                let mut response = refused(request, problem);
+                if asks_for_options {
+                    response = options::of_refused(response);
+                }
+                let response = self.conclude(response, route, began, entry);
                 Box::pin(std::future::ready(response))
             }
             Ok((permit, Admitted { user, key: Some(key) })) if matches!(route, Route::get | Route::head) => {
@@ -181,6 +188,8 @@ impl App {
 
 impl Handler for App {
     type Body = AnswerBody;
+
+    const SPEAKS_HTTP2: bool = true;
 
     fn respond(
         &self,

@@ -26,6 +26,8 @@ pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(500);
 /// How long connecting to a node may take: it is on the same network.
 pub(crate) const CONNECT: Duration = Duration::from_millis(500);
+/// The same where it takes a TLS handshake as well: two more round trips, and the work of both ends.
+pub(crate) const CONNECT_TLS: Duration = Duration::from_millis(1000);
 /// How long an idle connection is kept: shorter than a node keeps its side, or a request could meet the close.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(20);
 /// The most connections to one node.

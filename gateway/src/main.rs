@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use gateway::{AccessLogSettings, Auth, ClientSettings, Config, IdentitySettings, Keyless};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
+use service::tls::{ClientAuthority, ListenerTls, NodeTls};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,6 +29,8 @@ enum Command {
         /// Where the gateway listens.
         #[arg(long, env = "SHARDCACHE_LISTEN", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
+        #[command(flatten)]
+        tls: ListenerTls,
     },
 }
 
@@ -51,6 +54,13 @@ struct Settings {
     /// How long a stop waits for requests in progress.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
+    #[command(flatten)]
+    tls: ListenerTls,
+    #[command(flatten)]
+    node_tls: NodeTls,
+    /// Where to answer plain HTTP with a redirect to HTTPS; by default nowhere.
+    #[arg(long, env = "SHARDCACHE_REDIRECT_LISTEN", hide_env_values = true)]
+    redirect_listen: Option<SocketAddr>,
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
@@ -67,8 +77,8 @@ const DATABASE_CONNECTIONS: u32 = 3;
 
 fn main() -> ExitCode {
     let args: Args = service::settings::parse_args();
-    if let Some(Command::Healthcheck { listen }) = args.command {
-        return service::healthcheck::run(listen);
+    if let Some(Command::Healthcheck { listen, tls }) = args.command {
+        return service::healthcheck::run(listen, &tls, &NodeTls::default());
     }
     let log_format = args.settings.log_format;
     service::program::run("gateway", log_format, run(args.settings))
@@ -81,7 +91,16 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     auth.check()?;
     let stop = service::stop::on_signals();
+    let tls = settings.tls.server(&ClientAuthority::default(), true)?;
+    let nodes = settings.node_tls.dialler(None)?;
     let listener = service::listen::bind(settings.listen).await?;
+    let redirect = match settings.redirect_listen {
+        Some(_) if tls.is_none() => {
+            anyhow::bail!("SHARDCACHE_REDIRECT_LISTEN (--redirect-listen) needs SHARDCACHE_TLS_CERT")
+        }
+        Some(address) => Some(service::listen::bind(address).await?),
+        None => None,
+    };
     let options = OpenOptions { max_connections: DATABASE_CONNECTIONS, ..OpenOptions::default() };
     let origin = Origin::open(&settings.database_url, options)?;
     tokio::select! {
@@ -97,10 +116,19 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         clients: settings.clients,
         access_log: settings.access_log,
         admin_listen: settings.identity.admin_listen(),
+        tls,
+        nodes,
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");
+    let redirecting = match redirect {
+        Some(redirect) => Some(gateway::redirect_to_https(redirect, listener.local_addr()?.port(), stop.clone())?),
+        None => None,
+    };
     let gateway = gateway::start(config, origin.clone(), listener, stop).await?;
     gateway.stopped().await?;
+    if let Some(redirecting) = redirecting {
+        redirecting.stopped().await?;
+    }
     origin.close().await;
     Ok(())
 }

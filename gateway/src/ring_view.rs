@@ -6,6 +6,7 @@ use std::sync::Arc;
 use origin::{ChangeRow, NodeRow, RingDigest, RingState};
 use placement::ring::RingInvalid;
 use placement::{Epoch, NodeId, Pool, Ring, Slot, UserId};
+use service::tls::NodeDialler;
 use wire::ring_document::{ChangeDocument, MemberDocument, MemberState, RingDocument};
 
 use crate::upstream::Upstream;
@@ -21,6 +22,8 @@ pub(crate) struct RingView {
     /// All registered nodes, members or not.
     nodes: Vec<NodeView>,
     change: Option<ChangeDocument>,
+    /// How the nodes are reached.
+    dialler: NodeDialler,
 }
 
 /// A registered node.
@@ -33,6 +36,11 @@ pub(crate) struct NodeView {
 }
 
 impl RingView {
+    /// Without a ring; nodes will be reached so.
+    pub(crate) fn new(dialler: NodeDialler) -> Self {
+        Self { dialler, ..Self::default() }
+    }
+
     /// Builds a view; pools to addresses that stay are kept.
     pub(crate) fn next(&self, state: &RingState) -> Result<Self, RingInvalid> {
         let ring = Ring::new(state.digest.epoch, state.members.clone(), |slot| {
@@ -45,7 +53,8 @@ impl RingView {
         let way_to = |id: &NodeId| by_id.get(id).map(|node| Arc::clone(&node.upstream));
         let owners = ring.members().iter().map(|member| way_to(&member.id)).collect();
         let change = state.change.as_ref().map(ChangeRow::document);
-        Ok(Self { digest: state.digest.clone(), owners, nodes, change, ring: Some(ring) })
+        let dialler = self.dialler.clone();
+        Ok(Self { digest: state.digest.clone(), owners, nodes, change, dialler, ring: Some(ring) })
     }
 
     /// The same ring with fresh states of the nodes.
@@ -56,7 +65,12 @@ impl RingView {
             owners: self.owners.clone(),
             nodes: self.node_views(rows),
             change: self.change.clone(),
+            dialler: self.dialler.clone(),
         }
+    }
+
+    fn way_to(&self, row: &NodeRow) -> Upstream {
+        Upstream::new(row.address.clone(), self.dialler.clone())
     }
 
     fn node_views(&self, rows: &[NodeRow]) -> Vec<NodeView> {
@@ -66,7 +80,7 @@ impl RingView {
             NodeView {
                 id: row.id.clone(),
                 pool: row.pool.clone(),
-                upstream: upstream.unwrap_or_else(|| Arc::new(Upstream::new(row.address.clone()))),
+                upstream: upstream.unwrap_or_else(|| Arc::new(self.way_to(row))),
                 up: row.lease_left_ms > 0,
             }
         };

@@ -15,7 +15,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use service::tls::NodeDialler;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -32,6 +32,7 @@ pub(crate) struct Upstream {
     address: String,
     /// The address as `Host` says it.
     host: HeaderValue,
+    dialler: NodeDialler,
     lines: Lines,
     idle: Mutex<Vec<Idle>>,
     connections: Arc<Semaphore>,
@@ -67,11 +68,12 @@ pub(crate) enum SendFailed {
 }
 
 impl Upstream {
-    pub(crate) fn new(address: String) -> Self {
+    pub(crate) fn new(address: String, dialler: NodeDialler) -> Self {
         Self {
             // An address that no header can hold, no connection can be made to either.
             host: HeaderValue::try_from(&address).unwrap_or(HeaderValue::from_static("")),
             address,
+            dialler,
             lines: Lines::default(),
             idle: Mutex::default(),
             connections: Arc::new(Semaphore::new(limits::CONNECTIONS_PER_NODE)),
@@ -186,15 +188,14 @@ impl Upstream {
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, SendFailed> {
         let connecting = async {
-            let stream = TcpStream::connect(&self.address).await.ok()?;
-            // Only latency would suffer.
-            let _ = stream.set_nodelay(true);
+            let stream = self.dialler.connect(&self.address).await.ok()?;
             let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
             // Ends with the sender, or when the node closes.
             tokio::spawn(connection);
             Some(sender)
         };
-        timeout(limits::CONNECT, connecting).await.ok().flatten().ok_or(SendFailed::Unreachable)
+        let bound = if self.dialler.is_tls() { limits::CONNECT_TLS } else { limits::CONNECT };
+        timeout(bound, connecting).await.ok().flatten().ok_or(SendFailed::Unreachable)
     }
 
     /// The connection used last, unless too old: then all others are older still.

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use origin::DatabaseUrl;
 use placement::{NodeId, Pool, UserId, Weight};
 use service::settings::{ClusterToken, HumanDuration, LogFormat};
+use service::tls::NodeTls;
 
 use crate::plan::Verb;
 
@@ -43,6 +44,9 @@ pub struct Settings {
     /// How logs look [default: pretty on a terminal, else json]
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", global = true)]
     pub log_format: Option<LogFormat>,
+    /// How nodes are reached.
+    #[command(flatten)]
+    pub node_tls: NodeTls,
     /// Print the result as JSON on stdout
     #[arg(long, global = true)]
     pub json: bool,

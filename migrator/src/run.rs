@@ -116,8 +116,8 @@ impl Answer {
 fn tools(settings: &Settings, output: Output, max_connections: u32) -> Result<Tools, Failure> {
     let options = OpenOptions { max_connections, acquire_timeout: DATABASE_WAIT, statement_timeout: DATABASE_WAIT };
     let origin = Origin::open(&settings.database_url, options)?;
-    let nodes = NodeClient::new(settings.cluster_token.clone(), SEAL_WAIT);
-    let nodes = nodes.map_err(|error| Failure::Nodes(error.to_string()))?;
+    let dialler = settings.node_tls.dialler(None).map_err(|error| Failure::Nodes(format!("{error:#}")))?;
+    let nodes = NodeClient::new(settings.cluster_token.clone(), dialler, SEAL_WAIT);
     let progress = if output == Output::Events { Progress::Events } else { Progress::on_stderr() };
     Ok(Tools { origin, nodes, progress, waits: Waits::default() })
 }

@@ -15,13 +15,13 @@ use std::time::Duration;
 use client::NodeClient;
 use origin::{Control, Origin, OriginError, RingState};
 use service::settings::ClusterToken;
+use service::tls::NodeDialler;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::decide::{Action, Controller};
 use self::errands::{TookOver, UnderWay};
 use self::post::Post;
-use crate::exit::Failure;
 use crate::limits::{ERRAND_STOP_WAIT, LOOK_PAUSE, LOOK_PAUSE_MIN, SEAL_WAIT, TERM_TTL};
 use crate::phases::{Tools, Waits};
 use crate::progress::Progress;
@@ -60,9 +60,9 @@ impl Said {
 }
 
 /// What a controller inside another program acts with: it shares the program's database, and shows no progress.
-pub fn tools(origin: Origin, token: Option<ClusterToken>) -> Result<Tools, Failure> {
-    let nodes = NodeClient::new(token, SEAL_WAIT).map_err(|error| Failure::Nodes(error.to_string()))?;
-    Ok(Tools { origin, nodes, progress: Progress::Silent, waits: Waits::default() })
+pub fn tools(origin: Origin, token: Option<ClusterToken>) -> Tools {
+    let nodes = NodeClient::new(token, NodeDialler::default(), SEAL_WAIT);
+    Tools { origin, nodes, progress: Progress::Silent, waits: Waits::default() }
 }
 
 /// Watches until `stop`: stands by while another leads, leads when the post is free. Errors are waited out.

@@ -3,7 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::tls::{ListenerTls, NodeTls, accept_any_server};
 
 /// How long connecting, and then the answer, may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -11,8 +17,12 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_MAX_BYTES: usize = 1024;
 
 /// `GET /healthz` of the program listening on `listen`: success when it answers 200, else failure with a line on stderr.
-pub fn run(listen: SocketAddr) -> ExitCode {
-    match ask(dialled(listen), TIMEOUT) {
+///
+/// By TLS where the program has a certificate, whatever that certificate says: it is asked for life, not for a secret. One that
+/// asks for a certificate itself is shown the one it would show to other nodes.
+pub fn run(listen: SocketAddr, tls: &ListenerTls, nodes: &NodeTls) -> ExitCode {
+    let asked = client_of(tls, nodes).map_err(|error| format!("{error:#}"));
+    match asked.and_then(|tls| ask(dialled(listen), tls, TIMEOUT)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("unhealthy: {reason}");
@@ -31,23 +41,34 @@ fn dialled(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-fn ask(address: SocketAddr, timeout: Duration) -> Result<(), String> {
-    let mut stream =
-        TcpStream::connect_timeout(&address, timeout).map_err(|error| format!("no connection: {error}"))?;
-    let status = exchange(&mut stream, timeout).map_err(|error| format!("no answer: {error}"))?;
+fn client_of(tls: &ListenerTls, nodes: &NodeTls) -> anyhow::Result<Option<ClientConfig>> {
+    let Some(own) = tls.identity()? else { return Ok(None) };
+    accept_any_server(nodes.identity()?.or(Some(own))).map(Some)
+}
+
+fn ask(address: SocketAddr, tls: Option<ClientConfig>, timeout: Duration) -> Result<(), String> {
+    let socket = TcpStream::connect_timeout(&address, timeout).map_err(|error| format!("no connection: {error}"))?;
+    let status = match tls {
+        None => exchange(&mut &socket, &socket, timeout),
+        Some(config) => ClientConnection::new(Arc::new(config), ServerName::from(address.ip()))
+            .map_err(std::io::Error::other)
+            .and_then(|session| exchange(&mut StreamOwned::new(session, &socket), &socket, timeout)),
+    };
+    let status = status.map_err(|error| format!("no answer: {error}"))?;
     if status == b"200" { Ok(()) } else { Err("the answer is not 200".to_owned()) }
 }
 
-/// The three digits of the status.
-fn exchange(stream: &mut TcpStream, timeout: Duration) -> std::io::Result<Vec<u8>> {
+/// The three digits of the status. `socket` is what `stream` goes over.
+fn exchange(stream: &mut (impl Read + Write), socket: &TcpStream, timeout: Duration) -> std::io::Result<Vec<u8>> {
     let deadline = Instant::now() + timeout;
-    stream.set_write_timeout(Some(timeout))?;
+    socket.set_write_timeout(Some(timeout))?;
+    socket.set_read_timeout(Some(timeout))?;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     let mut chunk = [0; 256];
     while !answer.contains(&b'\n') && answer.len() < ANSWER_MAX_BYTES {
         let left = deadline.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         match stream.read(&mut chunk)? {
             0 => break,
             n => answer.extend_from_slice(&chunk[..n]),
@@ -76,16 +97,16 @@ mod tests {
 
     #[test]
     fn only_200_is_healthy() {
-        assert_eq!(ask(answering(b"HTTP/1.1 200 OK\r\n\r\n"), TIMEOUT), Ok(()));
-        assert!(ask(answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\n"), TIMEOUT).is_err());
-        assert!(ask(answering(b""), TIMEOUT).is_err());
+        assert_eq!(ask(answering(b"HTTP/1.1 200 OK\r\n\r\n"), None, TIMEOUT), Ok(()));
+        assert!(ask(answering(b"HTTP/1.1 503 Service Unavailable\r\n\r\n"), None, TIMEOUT).is_err());
+        assert!(ask(answering(b""), None, TIMEOUT).is_err());
     }
 
     #[test]
     fn a_frozen_program_is_unhealthy_after_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address");
-        assert!(ask(address, Duration::from_millis(50)).is_err());
+        assert!(ask(address, None, Duration::from_millis(50)).is_err());
     }
 
     #[test]

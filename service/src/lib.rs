@@ -16,5 +16,6 @@ pub mod running;
 pub mod settings;
 pub mod stop;
 pub mod timestamp;
+pub mod tls;
 
 pub use running::RunningServer;

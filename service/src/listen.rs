@@ -1,12 +1,18 @@
-//! Serving HTTP/1 on a listener: bounded connections, bounded waits, and a stop that finishes what is in flight.
+//! Serving HTTP on a listener, with TLS or plain: bounded connections, bounded waits, and a stop that finishes what is in flight.
 //!
 //! Not `axum::serve`: that one has no timers. What a request may take is up to the handler; how long a peer may be idle,
 //! dribble a head or refuse to read is decided here.
 
+mod boundary;
 mod connection;
+mod http2;
+mod inherited;
 pub(crate) mod lane;
+mod manners;
 mod pace;
 mod paced;
+mod preface;
+mod streams;
 
 use std::future::Future;
 use std::io;
@@ -26,6 +32,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::tls::ServerTls;
+
 pub use lane::PlainGet;
 pub use pace::PaceLimits;
 
@@ -44,6 +52,9 @@ pub type AnswerSoon = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 pub trait Handler: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
+
+    /// Whether HTTP/2 is spoken too: by ALPN under TLS, with prior knowledge on a plain listener.
+    const SPEAKS_HTTP2: bool = false;
 
     /// Whether [`Handler::answer_at_once`] and [`Handler::answer_soon`] are worth asking.
     const ANSWERS_AT_ONCE: bool = false;
@@ -80,7 +91,7 @@ where
 }
 
 /// How to serve.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// How long requests in flight may go on after the stop before their connections are closed hard.
     pub drain_timeout: Duration,
@@ -88,16 +99,23 @@ pub struct ServeOptions {
     pub max_connections: usize,
     /// How slow a peer may be.
     pub pace: PaceLimits,
+    /// The certificate, if TLS is spoken; then nothing else is.
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 impl Default for ServeOptions {
     fn default() -> Self {
-        Self { drain_timeout: Duration::from_secs(10), max_connections: 10_000, pace: PaceLimits::default() }
+        Self { drain_timeout: Duration::from_secs(10), max_connections: 10_000, pace: PaceLimits::default(), tls: None }
     }
 }
 
-/// Binds a listener; the error says what to do about it.
+/// Binds a listener, or takes the one of that port that this process was started with (`LISTEN_FDS`, as systemd and its kind
+/// hand sockets over: connections wait in it while one program ends and the next begins). The error says what to do about it.
 pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    if let Some(listener) = inherited::take(address.port())? {
+        tracing::info!(%address, "listening on the socket that was handed over");
+        return Ok(listener);
+    }
     listen(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => {
             anyhow::anyhow!("{address} is in use by another program: stop it, or choose another address with --listen")
@@ -148,8 +166,9 @@ pub async fn serve<H: Handler>(listener: TcpListener, handler: H, options: Serve
             free = Arc::clone(&places).acquire_owned(), if place.is_none() => place = free.ok(),
             (stream, peer) = accept(&listener), if place.is_some() => {
                 let (handler, closing, place) = (Arc::clone(&handler), Arc::clone(&closing), place.take());
+                let (pace, tls) = (options.pace, options.tls.clone());
                 connections.spawn(async move {
-                    connection::serve_one(stream, peer, handler, options.pace, closing).await;
+                    connection::serve_one(stream, peer, handler, (pace, tls), closing).await;
                     drop(place);
                 });
             }

@@ -211,7 +211,7 @@ async fn start_gateway(
 
 /// The failure controller, which takes over from members that other processes run, and lets them in again.
 fn start_controller(config: &Config, origin: &Origin, stop: CancellationToken) -> anyhow::Result<JoinHandle<()>> {
-    let tools = migrator::watch::tools(origin.clone(), config.cluster_token.clone())?;
+    let tools = migrator::watch::tools(origin.clone(), config.cluster_token.clone());
     let options = migrator::watch::Options { grace: config.takeover_grace.get(), holder: migrator::operator::name() };
     Ok(tokio::spawn(migrator::watch::run(tools, options, stop)))
 }

@@ -8,6 +8,7 @@ mod framing;
 mod internal_headers;
 mod keys;
 mod listing;
+mod manners;
 mod odd_requests;
 mod owner_away;
 mod routes;

@@ -80,6 +80,11 @@ impl User {
         Self { http: client(), base: base.to_owned(), id: id.to_owned() }
     }
 
+    /// The user's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// A request with the user's id; `path` begins with `/`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).header("X-User-ID", &self.id)

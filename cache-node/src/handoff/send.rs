@@ -10,7 +10,6 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use placement::{NodeId, PinnedUser, Slot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::control::handoff_path;
 use wire::handoff::frame::{FrameReader, FrameWriter};
@@ -61,9 +60,8 @@ fn broken<T>(reason: impl Into<String>) -> Result<T, Broken> {
 
 async fn connect(node: &Node, stream: &Outgoing) -> Result<Connection, Broken> {
     let lost = |error: &dyn std::error::Error| Broken(format!("the receiver cannot be reached: {error}"));
-    let tcp = TcpStream::connect(&stream.address).await.map_err(|error| lost(&error))?;
-    tcp.set_nodelay(true).map_err(|error| lost(&error))?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(tcp)).await;
+    let socket = node.config.nodes.connect(&stream.address).await.map_err(|error| lost(&error))?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await;
     let (mut sender, connection) = handshake.map_err(|error| lost(&error))?;
     // Ends with the upgrade, or with `sender`.
     node.handoff.tasks.spawn(async move { drop(connection.with_upgrades().await) });

@@ -31,6 +31,10 @@ pub(super) fn entry<B: From<Bytes>>(entry: &StoredEntry) -> Response<B> {
     headers.insert(header::CONTENT_TYPE, stored_header(&entry.content_type, DEFAULT_CONTENT_TYPE));
     let cache_control = entry.cache_control.as_deref().unwrap_or(DEFAULT_CACHE_CONTROL);
     headers.insert(header::CACHE_CONTROL, stored_header(cache_control, DEFAULT_CACHE_CONTROL));
+    if entry.value.is_empty() {
+        // Nobody else says so of an answer to HEAD.
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     tag(&mut response, entry.version);
     response
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use origin::WriteKind;
 use placement::UserId;
 use service::body::{BodyError, read_limited};
@@ -60,9 +60,6 @@ async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Bo
 async fn delete(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let name = name_of(node, request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
-    if !request.body().is_end_stream() {
-        return Err(Box::new(answer::problem(ProblemCode::RequestInvalid, "a DELETE has no body")));
-    }
     Ok(write(node, WriteRequest { name, kind: WriteKind::Delete, precondition }).await)
 }
 

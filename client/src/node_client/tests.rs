@@ -11,7 +11,7 @@ use crate::scripted_peer::answering;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn client() -> NodeClient {
-    NodeClient::new(Some("s3cret".parse().expect("token")), TIMEOUT).expect("client")
+    NodeClient::new(Some("s3cret".parse().expect("token")), NodeDialler::default(), TIMEOUT)
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn an_error_without_a_problem_and_a_success_without_json_are_malformed() {
 async fn a_closed_port_and_a_silent_peer_are_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address").to_string();
-    let hasty = NodeClient::new(None, Duration::from_millis(50)).expect("client");
+    let hasty = NodeClient::new(None, NodeDialler::default(), Duration::from_millis(50));
     assert!(matches!(hasty.slots(&address).await, Err(ControlError::Unreachable(_))));
     drop(listener);
     assert!(matches!(client().slots(&address).await, Err(ControlError::Unreachable(_))));

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
+use service::tls::{NodeDialler, NodeStream};
 use tokio::time::Instant;
 
 use super::Upstream;
@@ -66,7 +67,7 @@ impl Upstream {
         *place = Place::Opening;
         drop(place);
         let held = Held { upstream: Arc::downgrade(self), index, pause: limits::LINE_PAUSE };
-        tokio::spawn(open_and_carry(held, self.host.clone(), authorization.cloned()));
+        tokio::spawn(open_and_carry(held, self.dialler.clone(), self.host.clone(), authorization.cloned()));
         None
     }
 }
@@ -86,8 +87,8 @@ impl Drop for Held {
     }
 }
 
-async fn open_and_carry(mut held: Held, host: HeaderValue, authorization: Option<HeaderValue>) {
-    let (stream, read) = match open(&host, authorization).await {
+async fn open_and_carry(mut held: Held, dialler: NodeDialler, host: HeaderValue, authorization: Option<HeaderValue>) {
+    let (stream, read) = match open(&dialler, &host, authorization).await {
         Ok(opened) => opened,
         Err(Refused::Unreachable) => return,
         Err(Refused::Status(status)) => {
@@ -104,7 +105,12 @@ async fn open_and_carry(mut held: Held, host: HeaderValue, authorization: Option
         let Some(upstream) = held.upstream.upgrade() else { return };
         *upstream.lines.place(held.index) = Place::Open(Arc::clone(&line));
     }
-    if let Err(error) = carry(&line, stream.into_split(), read).await {
+    let carried = match stream {
+        // Its halves need no lock.
+        NodeStream::Plain(stream) => carry(&line, stream.into_split(), read).await,
+        NodeStream::Tls(stream) => carry(&line, tokio::io::split(*stream), read).await,
+    };
+    if let Err(error) = carried {
         tracing::debug!(%error, "a line ended");
     }
 }

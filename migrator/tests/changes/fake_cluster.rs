@@ -16,6 +16,7 @@ use migrator::plan::{self, Plan, Verb};
 use migrator::{Progress, init};
 use origin::{ClaimOutcome, DatabaseUrl, L2SpaceChange, OpenOptions, Origin, RingState};
 use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, Pool, Slot, Weight};
+use service::tls::NodeDialler;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use wire::control::{SealReport, SealRequest, SealedTenure, SettleReport, SlotContents, SlotsReport};
@@ -163,7 +164,7 @@ impl FakeCluster {
     }
 
     pub(crate) fn tools(&self) -> Tools {
-        let nodes = NodeClient::new(None, WAITS.seal).expect("a client");
+        let nodes = NodeClient::new(None, NodeDialler::default(), WAITS.seal);
         Tools { origin: self.origin.clone(), nodes, progress: Progress::Silent, waits: WAITS }
     }
 

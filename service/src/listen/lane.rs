@@ -47,13 +47,14 @@ pub(crate) fn next(input: &[u8], answer: impl FnOnce(&PlainGet<'_>) -> bool) -> 
     let (Some(method), Some(target), Some(1)) = (request.method, request.path, request.version) else {
         return Next::Unknown;
     };
-    let (mut body, mut plain) = (None, method == "GET");
+    let (mut body, mut plain, mut hosts) = (None, method == "GET", 0);
     for header in request.headers.iter() {
         match header.name.len() {
             // Transfer-Encoding; Expect; Upgrade.
             17 if header.name.eq_ignore_ascii_case("transfer-encoding") => return Next::Unknown,
             6 if header.name.eq_ignore_ascii_case("expect") => return Next::Unknown,
             7 if header.name.eq_ignore_ascii_case("upgrade") => return Next::Unknown,
+            4 if header.name.eq_ignore_ascii_case("host") => hosts += 1,
             10 if header.name.eq_ignore_ascii_case("connection") => plain = false,
             14 if header.name.eq_ignore_ascii_case("content-length") => {
                 let (Some(length), None) = (length(header.value), body) else { return Next::Unknown };
@@ -65,7 +66,8 @@ pub(crate) fn next(input: &[u8], answer: impl FnOnce(&PlainGet<'_>) -> bool) -> 
     if method == "CONNECT" {
         return Next::Unknown;
     }
-    if plain && answer(&PlainGet { target, headers: request.headers }) {
+    // Another number of hosts is refused the long way.
+    if plain && hosts == 1 && answer(&PlainGet { target, headers: request.headers }) {
         return Next::Answered(head);
     }
     Next::Message(head as u64 + body.unwrap_or(0))
@@ -112,6 +114,8 @@ mod tests {
             ("GET /a HTTP/1.1\r\ncontent-length: 0\r\n\r\n", 0),
             ("GET /a HTTP/1.1\r\nConnection: close\r\n\r\n", 0),
             ("HEAD /a HTTP/1.1\r\nhost: x\r\n\r\n", 0),
+            ("GET /a HTTP/1.1\r\nx-user-id: u\r\n\r\n", 0),
+            ("GET /a HTTP/1.1\r\nhost: x\r\nHost: x\r\n\r\n", 0),
         ] {
             assert_eq!(next_of(head, true), Next::Message(head.len() as u64 + body), "{head}");
         }

@@ -4,10 +4,12 @@
 //! clock once and dates what began since. One timer per connection sleeps until the earliest moment at which the wait could
 //! be too long, and then looks again.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+
+use super::boundary::Reading;
 
 /// How slow a peer may be.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,8 @@ impl Default for PaceLimits {
 const IDLE: u64 = 0;
 const HEAD: u64 = 1;
 const REQUEST: u64 = 2;
+/// Like [`IDLE`], before the first byte.
+const FRESH: u64 = 3;
 const KIND_BITS: u32 = 2;
 const KIND: u64 = (1 << KIND_BITS) - 1;
 /// In place of milliseconds: the wait began, and the clock was not read since.
@@ -61,18 +65,30 @@ pub(super) struct Pace {
     limits: PaceLimits,
     reading: AtomicU64,
     blocked_since: AtomicU64,
+    /// The next head has begun while a request was in progress.
+    head_has_begun: AtomicBool,
+    ending: AtomicBool,
 }
 
 impl Pace {
     pub(super) fn new(limits: PaceLimits) -> Self {
-        let reading = AtomicU64::new(UNDATED << KIND_BITS | IDLE);
-        Self { limits, reading, blocked_since: AtomicU64::new(NOT_BLOCKED) }
+        let reading = AtomicU64::new(UNDATED << KIND_BITS | FRESH);
+        let head_has_begun = AtomicBool::new(false);
+        let ending = AtomicBool::new(false);
+        Self { limits, reading, blocked_since: AtomicU64::new(NOT_BLOCKED), head_has_begun, ending }
     }
 
     /// Bytes came in: outside of a request they begin a head.
     pub(super) fn bytes_read(&self) {
-        if self.reading.load(Relaxed) & KIND == IDLE {
+        if matches!(self.reading.load(Relaxed) & KIND, IDLE | FRESH) {
             self.reading.store(UNDATED << KIND_BITS | HEAD, Relaxed);
+        }
+    }
+
+    /// Whether what was read last ends with the beginning of a head.
+    pub(super) fn note_begun_head(&self, has_begun: bool) {
+        if self.head_has_begun.load(Relaxed) != has_begun {
+            self.head_has_begun.store(has_begun, Relaxed);
         }
     }
 
@@ -83,7 +99,38 @@ impl Pace {
 
     /// The answer has been handed over whole, or given up.
     pub(super) fn request_ended(&self) {
-        self.reading.store(UNDATED << KIND_BITS | IDLE, Relaxed);
+        let next = if self.head_has_begun.load(Relaxed) { HEAD } else { IDLE };
+        self.reading.store(UNDATED << KIND_BITS | next, Relaxed);
+    }
+
+    /// The next answer is the last.
+    pub(super) fn end_with_the_next_answer(&self) {
+        self.ending.store(true, Relaxed);
+    }
+
+    /// Whether an answer must say that it is the last.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed)
+    }
+
+    /// Whether a request may be on its way: its head has begun, or the client has connected or had an answer less than `ago`
+    /// before `now`.
+    pub(super) fn may_be_asked(&self, now: CoarseMoment, ago: Duration) -> bool {
+        let reading = self.reading.load(Relaxed);
+        match reading & KIND {
+            HEAD => true,
+            REQUEST => false,
+            _ => reading >> KIND_BITS == UNDATED || CoarseMoment(reading >> KIND_BITS).plus(ago) > now,
+        }
+    }
+
+    /// What comes next on the connection.
+    pub(super) fn reading(&self) -> Reading {
+        match self.reading.load(Relaxed) & KIND {
+            HEAD => Reading::Head,
+            REQUEST => Reading::Message,
+            _ => Reading::Nothing,
+        }
     }
 
     /// Whether a request is with the handler, or its answer on its way to hyper's buffer.
@@ -128,7 +175,7 @@ impl Pace {
         let reading = self.reading.load(Relaxed);
         let shortest = self.limits.head.min(self.limits.idle).min(self.limits.stuck_reader);
         let for_reading = match reading & KIND {
-            IDLE => self.limits.idle.checked_sub(since(reading >> KIND_BITS)),
+            IDLE | FRESH => self.limits.idle.checked_sub(since(reading >> KIND_BITS)),
             HEAD => self.limits.head.checked_sub(since(reading >> KIND_BITS)),
             _ => Some(shortest),
         };
@@ -176,6 +223,34 @@ mod tests {
         idle.request_began();
         idle.request_ended();
         assert!(may_go_on(&idle, 100) && may_go_on(&idle, 102) && !may_go_on(&idle, 103));
+    }
+
+    #[test]
+    fn a_request_may_be_on_its_way_for_a_while_after_the_last_and_as_long_as_its_head_takes() {
+        let may_be_asked = |pace: &Pace, second: u64| {
+            let now = CoarseMoment(second * 1000);
+            pace.waits_from(now);
+            pace.may_be_asked(now, Duration::from_secs(1))
+        };
+        let pace = pace();
+        assert!(may_be_asked(&pace, 10) && !may_be_asked(&pace, 11), "just connected");
+        pace.bytes_read();
+        assert!(may_be_asked(&pace, 20) && may_be_asked(&pace, 30), "half a head");
+        pace.request_began();
+        assert!(!may_be_asked(&pace, 31));
+        pace.request_ended();
+        assert!(may_be_asked(&pace, 40) && !may_be_asked(&pace, 41), "just answered");
+    }
+
+    #[test]
+    fn a_head_that_began_during_a_request_has_its_own_bound_from_the_end_of_that() {
+        let pipelined = pace();
+        pipelined.bytes_read();
+        pipelined.note_begun_head(true);
+        pipelined.request_began();
+        assert!(may_go_on(&pipelined, 10));
+        pipelined.request_ended();
+        assert!(may_go_on(&pipelined, 100) && !may_go_on(&pipelined, 101));
     }
 
     #[test]

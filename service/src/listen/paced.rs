@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
+use super::boundary::Boundary;
 use super::connection::HEAD_MAX_BYTES;
 use super::lane::{self, Next, PlainGet};
 use super::pace::Pace;
@@ -33,6 +34,13 @@ impl InProgress {
     pub(super) fn begin(pace: &Arc<Pace>) -> Self {
         pace.request_began();
         Self(Arc::clone(pace))
+    }
+
+    /// Says in an answer that it is the last of its connection, if it is.
+    pub(super) fn announce_the_end<B>(&self, answer: &mut Response<B>) {
+        if self.0.is_ending() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
     }
 }
 
@@ -75,11 +83,12 @@ impl<B: Body> Body for PacedBody<B> {
 }
 
 /// The socket; tells the pace what moves, and has the handler answer what it can before hyper hears of it.
-pub(super) struct PacedStream<H> {
-    stream: TcpStream,
+pub(super) struct PacedStream<S, H> {
+    stream: S,
     pace: Arc<Pace>,
     handler: Arc<H>,
     lane_is_open: bool,
+    boundary: Boundary,
     /// What was read and is not handed to hyper or answered yet.
     input: Vec<u8>,
     /// Bytes of the message that hyper is reading which it has not got yet.
@@ -91,21 +100,25 @@ pub(super) struct PacedStream<H> {
     written: usize,
     /// Whether everything that hyper had to write is written: not from when it gets a message until it has flushed the answer.
     hyper_is_flushed: bool,
+    flush_is_blocked: bool,
 }
 
-impl<H: Handler> PacedStream<H> {
-    pub(super) fn new(stream: TcpStream, pace: Arc<Pace>, handler: Arc<H>) -> Self {
+impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> PacedStream<S, H> {
+    /// `input` was read off the stream already.
+    pub(super) fn new(stream: S, input: Vec<u8>, pace: Arc<Pace>, handler: Arc<H>) -> Self {
         Self {
             stream,
             pace,
             handler,
             lane_is_open: H::ANSWERS_AT_ONCE,
-            input: Vec::new(),
+            boundary: Boundary::default(),
+            input,
             soon: None,
             message_left: if H::ANSWERS_AT_ONCE { 0 } else { u64::MAX },
             output: Vec::new(),
             written: 0,
             hyper_is_flushed: true,
+            flush_is_blocked: false,
         }
     }
 
@@ -113,10 +126,27 @@ impl<H: Handler> PacedStream<H> {
         if written.is_pending() { self.pace.write_blocked() } else { self.pace.write_moved() }
     }
 
+    /// What the peer does not take is seen here where the stream has a buffer of its own.
+    fn poll_flush_socket(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_pending() {
+            self.flush_is_blocked = true;
+            self.pace.write_blocked();
+        } else if std::mem::take(&mut self.flush_is_blocked) {
+            self.pace.write_moved();
+        }
+        flushed
+    }
+
     fn poll_read_socket(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
+        let input = &buffer.filled()[before..];
+        if !input.is_empty() {
+            // The lane itself sees where messages begin.
+            if !H::ANSWERS_AT_ONCE {
+                self.pace.note_begun_head(self.boundary.ends_in_a_head(input, self.pace.reading()));
+            }
             self.pace.bytes_read();
         }
         read
@@ -136,6 +166,10 @@ impl<H: Handler> PacedStream<H> {
         let most = usize::try_from(self.message_left).unwrap_or(usize::MAX);
         let length = self.input.len().min(buffer.remaining()).min(most);
         buffer.put_slice(&self.input[..length]);
+        if !H::ANSWERS_AT_ONCE {
+            let input = &self.input[..length];
+            self.pace.note_begun_head(self.boundary.ends_in_a_head(input, self.pace.reading()));
+        }
         self.input.drain(..length);
         self.message_left -= length as u64;
         self.pace.bytes_read();
@@ -156,6 +190,8 @@ impl<H: Handler> PacedStream<H> {
                 length => self.written += length,
             }
         }
+        // A socket with TLS may have taken them and not sent them yet.
+        ready!(self.poll_flush_socket(cx))?;
         self.written = 0;
         self.output.clear();
         // An idle connection keeps no more than an answer of the usual size took.
@@ -167,7 +203,8 @@ impl<H: Handler> PacedStream<H> {
     fn poll_lane(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.poll_soon(cx))?;
-            let (mut answered, may_answer) = (0, self.hyper_is_flushed);
+            // The last answer says so, which only hyper's do.
+            let (mut answered, may_answer) = (0, self.hyper_is_flushed && !self.pace.is_ending());
             let mut soon = None;
             let next = loop {
                 if self.output.len() >= OUTPUT_BYTES || soon.is_some() {
@@ -246,7 +283,7 @@ impl<H: Handler> PacedStream<H> {
     }
 }
 
-impl<H: Handler> AsyncRead for PacedStream<H> {
+impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> AsyncRead for PacedStream<S, H> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.lane_is_open && this.message_left == 0 {
@@ -272,7 +309,7 @@ impl<H: Handler> AsyncRead for PacedStream<H> {
     }
 }
 
-impl<H: Handler> AsyncWrite for PacedStream<H> {
+impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> AsyncWrite for PacedStream<S, H> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.note_write(&written);
@@ -305,7 +342,7 @@ impl<H: Handler> AsyncWrite for PacedStream<H> {
 
     /// hyper flushes when it has nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        ready!(self.poll_flush_socket(cx))?;
         if !self.hyper_is_flushed && self.pace.is_idle() {
             self.hyper_is_flushed = true;
             if self.lane_is_open && !self.input.is_empty() {

@@ -46,6 +46,13 @@ const VARIABLES: &[&str] = &[
     "SHARDCACHE_LOG_FORMAT",
     "SHARDCACHE_NODES",
     "SHARDCACHE_DATA_DIR",
+    "SHARDCACHE_TLS_CERT",
+    "SHARDCACHE_TLS_KEY",
+    "SHARDCACHE_TLS_CLIENT_CA",
+    "SHARDCACHE_NODE_CA",
+    "SHARDCACHE_NODE_CLIENT_CERT",
+    "SHARDCACHE_NODE_CLIENT_KEY",
+    "SHARDCACHE_REDIRECT_LISTEN",
 ];
 
 /// The settings of this process, from flags and environment.

@@ -28,7 +28,11 @@ impl ClusterToken {
     /// [`ClusterToken::authorises`] for the value of the one header.
     pub fn is_in(&self, authorization: &[u8]) -> bool {
         match authorization.split_at_checked(SCHEME.len()) {
-            Some((scheme, token)) => scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token.ct_eq(self.0.as_bytes())),
+            Some((scheme, token)) => {
+                // RFC 9110, section 11.4: one blank or more.
+                let blanks = token.iter().take_while(|byte| **byte == b' ').count();
+                scheme.eq_ignore_ascii_case(SCHEME) && bool::from(token[blanks..].ct_eq(self.0.as_bytes()))
+            }
             None => false,
         }
     }
@@ -72,6 +76,7 @@ mod tests {
         let token: ClusterToken = "s3cret".parse().expect("token");
         assert!(token.authorises(&authorization(&["Bearer s3cret"])));
         assert!(token.authorises(&authorization(&["bearer s3cret"])));
+        assert!(token.authorises(&authorization(&["Bearer   s3cret"])), "RFC 9110 lets the blanks be many");
         for wrong in [&[][..], &["Bearer s3creT"], &["Bearer s3cre"], &["Bearer "], &["s3cret"], &["Basic s3cret"]] {
             assert!(!token.authorises(&authorization(wrong)), "{wrong:?}");
         }

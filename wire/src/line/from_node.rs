@@ -146,7 +146,7 @@ impl<'a> FromNode<'a> {
 
 impl RawAnswer<'_> {
     /// The response, with copies of its parts: the buffer they lie in is not kept. The answer to a HEAD has a
-    /// `Content-Length` where a GET would have a value.
+    /// `Content-Length` where a GET would have one: also of an empty value, but of no 304.
     pub fn read(self, head_only: bool) -> Result<Response<Bytes>, LineInvalid> {
         // One copy for all parts.
         let all = Bytes::copy_from_slice(self.0);
@@ -163,7 +163,7 @@ impl RawAnswer<'_> {
             let value = HeaderValue::from_maybe_shared(all.slice_ref(value));
             headers.append(name, value.map_err(|_| LineInvalid("no header value"))?);
         }
-        if head_only && length > 0 {
+        if head_only && (length > 0 || status == StatusCode::OK) {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
         }
         let mut response = Response::new(all.slice_ref(value));

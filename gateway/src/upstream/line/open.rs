@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use service::tls::{NodeDialler, NodeStream};
 use tokio::time::timeout;
 use wire::line::{PATH, UPGRADE};
 
@@ -21,18 +21,21 @@ pub(in crate::upstream) enum Refused {
 
 /// The connection of a line to `address`, and what was read of it already.
 pub(in crate::upstream) async fn open(
+    dialler: &NodeDialler,
     address: &HeaderValue,
     authorization: Option<HeaderValue>,
-) -> Result<(TcpStream, BytesMut), Refused> {
-    let opening = timeout(limits::LINE_OPEN, ask(address, authorization));
+) -> Result<(NodeStream, BytesMut), Refused> {
+    let opening = timeout(limits::LINE_OPEN, ask(dialler, address, authorization));
     opening.await.unwrap_or(Err(Refused::Unreachable))
 }
 
-async fn ask(address: &HeaderValue, authorization: Option<HeaderValue>) -> Result<(TcpStream, BytesMut), Refused> {
+async fn ask(
+    dialler: &NodeDialler,
+    address: &HeaderValue,
+    authorization: Option<HeaderValue>,
+) -> Result<(NodeStream, BytesMut), Refused> {
     let target = address.to_str().map_err(|_| Refused::Unreachable)?;
-    let stream = TcpStream::connect(target).await.map_err(|_| Refused::Unreachable)?;
-    // Only latency would suffer.
-    let _ = stream.set_nodelay(true);
+    let stream = dialler.connect(target).await.map_err(|_| Refused::Unreachable)?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|_| Refused::Unreachable)?;
     // Ends with the upgrade, or with `sender`.
@@ -51,7 +54,6 @@ async fn ask(address: &HeaderValue, authorization: Option<HeaderValue>) -> Resul
         return Err(Refused::Status(response.status()));
     }
     let upgraded = hyper::upgrade::on(response).await.map_err(|_| Refused::Unreachable)?;
-    // The bare socket: its halves need no lock.
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().map_err(|_| Refused::Unreachable)?;
+    let parts = upgraded.downcast::<TokioIo<NodeStream>>().map_err(|_| Refused::Unreachable)?;
     Ok((parts.io.into_inner(), BytesMut::from(&parts.read_buf[..])))
 }

@@ -73,3 +73,22 @@ async fn neither_a_stuck_reader_nor_an_endless_request_holds_a_stop_up_beyond_th
     assert!(begin.elapsed() >= drain_timeout, "they had their time");
     assert_eq!(to_the_end(&mut endless).await, "");
 }
+
+#[tokio::test]
+async fn whoever_asks_just_then_is_answered_once_more_and_told_that_it_was_the_last() {
+    for path in ["/", "/at-once/a"] {
+        let server = Server::start(patient()).await;
+        // Taken in turn: the answer to the later one shows that the other was taken.
+        let mut new = server.connect().await;
+        let mut asking = server.connect().await;
+        send(&mut asking, GET).await;
+        up_to(&mut asking, "ok").await;
+        server.stops_listening().await;
+        for client in [&mut asking, &mut new] {
+            send(client, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            let answer = to_the_end(client).await.to_lowercase();
+            assert!(answer.starts_with("http/1.1 200") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
+        }
+        server.has_stopped().await;
+    }
+}
