@@ -1,6 +1,6 @@
 //! Carries one request to the owner of its slot, by as many tries as are safe within its deadline.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -9,14 +9,17 @@ use http_body_util::Full;
 use placement::{EntryKey, Slot, UserId};
 use tokio::time::{Instant, sleep_until};
 use wire::headers::{
-    CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
+    CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_REQUEST_TIMEOUT_MS, X_RING_EPOCH,
+    X_SHARDCACHE_DETACHED, X_USER_ID,
 };
 use wire::{Problem, ProblemCode};
 
 use crate::answer_body::AnswerBody;
+use crate::deadline;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::metrics::Hop;
+use crate::prebuilt::Prebuilt;
 use crate::retry::{Kind, Met, Next, Tried, next};
 use crate::upstream::{Question, SendFailed, Upstream, UpstreamBody};
 
@@ -57,18 +60,23 @@ pub(crate) struct Head {
     /// Path and query, also where the client named a host in the target.
     target: Box<str>,
     headers: HeaderMap,
+    until: Option<Instant>,
 }
 
 impl Head {
-    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+    /// `until`: as long as the client waits.
+    pub(crate) fn of<B>(request: &Request<B>, until: Option<Instant>) -> Self {
         let mut headers = HeaderMap::new();
         for (name, value) in request.headers() {
             let Some(known) = REQUEST_HEADERS.iter().find(|known| *known == name) else { continue };
             let copy = HeaderValue::from_bytes(value.as_bytes()).expect("it is a header value");
             headers.append(known, copy);
         }
+        if let Some(until) = until {
+            headers.insert(X_REQUEST_TIMEOUT_MS, deadline::told(until, Instant::now()));
+        }
         let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).into();
-        Self { method: request.method().clone(), target, headers }
+        Self { method: request.method().clone(), target, headers, until }
     }
 }
 
@@ -104,11 +112,13 @@ impl Forwarded {
 impl Gateway {
     /// The answer to the client.
     pub(crate) async fn forward(&self, request: &Forwarded, began: Instant) -> Response<AnswerBody> {
-        let deadline = began
-            + match request.kind {
-                Kind::Read => limits::READ_DEADLINE,
-                Kind::Write => limits::WRITE_DEADLINE,
-            };
+        let deadline = match request.kind {
+            Kind::Read => began + limits::READ_DEADLINE,
+            Kind::Write => {
+                let own = began + limits::WRITE_DEADLINE;
+                request.head.until.map_or(own, |until| own.min(until))
+            }
+        };
         let slot = Slot::of_user(&request.user);
         let mut met = Met::default();
         let mut pause = limits::RETRY_PAUSE_MIN;
@@ -116,6 +126,9 @@ impl Gateway {
         for _ in 0..limits::TRIES_MAX {
             let view = self.ring.view();
             let owner = view.owner(slot).cloned();
+            if now >= deadline {
+                break;
+            }
             let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline, now).await;
             met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
             met.broken += u32::from(tried == Tried::Failed(SendFailed::Broken));
@@ -151,9 +164,6 @@ impl Gateway {
                 }
             }
             now = Instant::now();
-            if now >= deadline {
-                break;
-            }
         }
         match request.kind {
             Kind::Read => Box::pin(self.detached(request, None, deadline)).await,
@@ -216,18 +226,41 @@ impl Gateway {
     ) -> Response<AnswerBody> {
         self.metrics.count(Hop::detached);
         let view = self.ring.view();
+        let mut code = ProblemCode::OwnerUnavailable;
         for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
             let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
             match self.ask(request, &node, view.epoch().0, true, try_deadline).await {
                 Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer,
+                Err(SendFailed::Busy) => code = ProblemCode::Overloaded,
                 _ => {}
             }
         }
-        problem(ProblemCode::OwnerUnavailable)
+        problem(code)
     }
 
     /// Sends a request to a node once: a read of one entry by a line if that can be, anything else by the pool.
     async fn ask(
+        &self,
+        request: &Forwarded,
+        node: &Arc<Upstream>,
+        epoch: u64,
+        detached: bool,
+        deadline: Instant,
+    ) -> Result<Response<AnswerBody>, SendFailed> {
+        let place = match &self.shedding {
+            None => None,
+            Some(shedding) => shedding.place(node, request.kind).await.map_err(|_| SendFailed::Busy)?,
+        };
+        let told = self.ask_in_place(request, node, epoch, detached, deadline).await;
+        if let Some(place) = place
+            && !matches!(told, Err(SendFailed::Unreachable | SendFailed::Busy | SendFailed::Broken))
+        {
+            place.answered();
+        }
+        told
+    }
+
+    async fn ask_in_place(
         &self,
         request: &Forwarded,
         node: &Arc<Upstream>,
@@ -263,6 +296,9 @@ impl Gateway {
         }
         headers.insert(X_RING_EPOCH, HeaderValue::from(epoch));
         headers.insert(X_REQUEST_ID, request.request_id.clone());
+        if let Some(until) = request.head.until {
+            headers.insert(X_REQUEST_TIMEOUT_MS, deadline::told(until, Instant::now()));
+        }
         if detached {
             headers.insert(X_SHARDCACHE_DETACHED, HeaderValue::from_static("1"));
         }
@@ -273,12 +309,20 @@ impl Gateway {
     }
 }
 
+/// What most of those are answered for whom a busy node has no place.
+static OVERLOADED: LazyLock<Prebuilt> = LazyLock::new(|| {
+    Prebuilt::of(Problem::new(
+        ProblemCode::Overloaded,
+        "not executed: the node has as many requests as it can answer soon",
+    ))
+});
+
 fn problem(code: ProblemCode) -> Response<AnswerBody> {
     let detail = match code {
         ProblemCode::OwnerUnavailable => {
             "not executed: the node that owns this user's entries does not answer, or refuses our token"
         }
-        ProblemCode::Overloaded => "not executed: all connections to the owner are busy",
+        ProblemCode::Overloaded => return OVERLOADED.response(),
         _ => "the owner was asked to write and gave no answer; read the entry to learn what it is",
     };
     Problem::new(code, detail).into_response()

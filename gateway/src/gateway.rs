@@ -11,13 +11,17 @@ use service::listen::{ServeOptions, serve};
 use service::settings::ClusterToken;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::faults::{Drill, FaultSettings};
 use crate::follow_ring::RingFollower;
 use crate::http::App;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::rate::{RateLimits, RateSettings};
 use crate::route_user::Keyless;
+use crate::shed::{ShedSettings, Shedding};
 
 /// The settings of a gateway, checked.
 #[derive(Clone, Debug)]
@@ -30,6 +34,12 @@ pub struct Config {
     pub max_value_bytes: u64,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
+    /// How many requests may come.
+    pub rate: RateSettings,
+    /// How many requests a node is given at a time.
+    pub shed: ShedSettings,
+    /// Faults on purpose.
+    pub faults: FaultSettings,
 }
 
 impl Default for Config {
@@ -39,6 +49,9 @@ impl Default for Config {
             keyless: Keyless::Reject,
             max_value_bytes: 1 << 20,
             drain_timeout: Duration::from_secs(10),
+            rate: RateSettings::default(),
+            shed: ShedSettings::default(),
+            faults: FaultSettings::default(),
         }
     }
 }
@@ -52,6 +65,9 @@ pub(crate) struct Gateway {
     pub(crate) metrics: Metrics,
     pub(crate) in_progress: Semaphore,
     pub(crate) draining: AtomicBool,
+    pub(crate) rate: Option<RateLimits>,
+    pub(crate) shedding: Option<Shedding>,
+    pub(crate) drill: Option<Drill>,
 }
 
 /// Starts a gateway that runs until `stop`. Returns once it listens; it learns the ring in the background.
@@ -67,13 +83,21 @@ pub async fn start(
 
 impl Gateway {
     fn new(config: Config, origin: Origin) -> Self {
+        let mut metrics = Metrics::new();
+        let registry = &mut metrics.registry;
+        let rate = RateLimits::new(&config.rate, registry, Instant::now());
+        let shedding = Shedding::new(&config.shed, registry);
+        let drill = Drill::new(&config.faults, registry);
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             config,
             ring: Arc::new(RingFollower::new(origin)),
-            metrics: Metrics::new(),
+            metrics,
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
             draining: AtomicBool::new(false),
+            rate,
+            shedding,
+            drill,
         }
     }
 }

@@ -4,6 +4,7 @@ mod health;
 mod openapi;
 mod ring;
 mod status_page;
+mod turn_away;
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -19,6 +20,7 @@ use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
 use service::listen::Handler;
 use service::request_metrics::Route;
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
@@ -27,9 +29,11 @@ use wire::{Problem, ProblemCode};
 
 use crate::admit::Admitted;
 use crate::answer_body::AnswerBody;
+use crate::deadline;
 use crate::forward::{Forwarded, Head};
 use crate::gateway::Gateway;
 use crate::limits;
+use crate::pass::Pass;
 use crate::retry::Kind;
 
 /// The service of one gateway.
@@ -82,17 +86,44 @@ impl App {
                 let response = self.conclude(refused(request, problem), route, began);
                 Box::pin(std::future::ready(response))
             }
-            Ok((permit, Admitted { user, key: Some(key) })) if matches!(route, Route::get | Route::head) => {
-                let read = Forwarded::read(Head::of(&request), user, key, request_id);
+            Ok((permit, admitted)) => {
+                match self.gateway.pass(request.headers(), route, &admitted.user, client.0, began) {
+                    Ok(pass) => self.answer(request, route, permit, admitted, pass, request_id, began),
+                    Err(refusal) => Box::pin(async move {
+                        let response = turn_away::turned_away(request, refusal).await;
+                        self.conclude(response, route, began)
+                    }),
+                }
+            }
+        }
+    }
+
+    /// What a request that is let through is answered.
+    #[allow(clippy::too_many_arguments, reason = "each is a part of one request")]
+    fn answer<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        route: Route,
+        permit: SemaphorePermit<'a>,
+        admitted: Admitted,
+        pass: Pass,
+        request_id: HeaderValue,
+        began: Instant,
+    ) -> Answering<'a> {
+        match admitted {
+            Admitted { user, key: Some(key) } if matches!(route, Route::get | Route::head) => {
+                let read = Forwarded::read(Head::of(&request, pass.until), user, key, request_id);
                 Box::pin(async move {
                     let _permit = permit;
-                    let response = self.gateway.forward(&read, began).await;
+                    let mut response = self.gateway.forward_with(&pass, &read, began).await;
+                    self.gateway.tell(&pass, response.headers_mut());
                     self.conclude(response, route, began)
                 })
             }
-            Ok((permit, Admitted { user, .. })) => Box::pin(async move {
+            Admitted { user, .. } => Box::pin(async move {
                 let _permit = permit;
-                let response = self.with_body(request, route, user, request_id).await;
+                let mut response = self.with_body(request, route, user, &pass, request_id).await;
+                self.gateway.tell(&pass, response.headers_mut());
                 self.conclude(response, route, began)
             }),
         }
@@ -113,13 +144,17 @@ impl App {
         request: Request<Incoming>,
         route: Route,
         user: UserId,
+        pass: &Pass,
         request_id: HeaderValue,
     ) -> Response<AnswerBody> {
-        let head = Head::of(&request);
+        let head = Head::of(&request, pass.until);
         let body = request.into_body();
         let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };
         let body = match route {
-            Route::put | Route::mget => read_limited(body, limit, limits::BODY_DEADLINE).await,
+            Route::put | Route::mget => {
+                let patience = deadline::left(pass.until, Instant::now(), limits::BODY_DEADLINE);
+                read_limited(body, limit, patience).await
+            }
             _ => Ok(Bytes::new()),
         };
         let body = match body {
@@ -129,7 +164,7 @@ impl App {
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
         let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
         // The body was waited for in a time of its own.
-        self.gateway.forward(&forwarded, Instant::now()).await
+        self.gateway.forward_with(pass, &forwarded, Instant::now()).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gateway::{Config, Keyless};
+use gateway::{Config, FaultSettings, Keyless, RateSettings, ShedSettings};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
 
@@ -54,6 +54,12 @@ struct Settings {
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
+    #[command(flatten)]
+    rate: RateSettings,
+    #[command(flatten)]
+    shed: ShedSettings,
+    #[command(flatten)]
+    faults: FaultSettings,
 }
 
 /// The gateway only polls the ring.
@@ -82,6 +88,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         keyless: settings.keyless,
         max_value_bytes: settings.max_value_bytes.bytes(),
         drain_timeout: settings.drain_timeout.get(),
+        rate: settings.rate,
+        shed: settings.shed,
+        faults: settings.faults,
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");
     let gateway = gateway::start(config, origin.clone(), listener, stop).await?;

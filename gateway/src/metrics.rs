@@ -14,6 +14,7 @@ pub(crate) struct Metrics {
     hops: Family<HopLabels, Counter>,
     pub(crate) epoch: Gauge,
     pub(crate) lines: Gauge,
+    pub(crate) concurrency: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,11 +39,16 @@ impl Metrics {
         let mut registry = Registry::with_prefix("shardcache_gateway");
         let requests = RequestMetrics::register(&mut registry);
         let hops = Family::default();
-        let (epoch, lines) = (Gauge::default(), Gauge::default());
+        let (epoch, lines, concurrency) = (Gauge::default(), Gauge::default(), Gauge::default());
         registry.register("hop_events", "What happened on the way to nodes", Clone::clone(&hops));
         registry.register("ring_epoch", "Epoch of the ring copy held", epoch.clone());
         registry.register("lines", "Lines to nodes that are open", lines.clone());
-        Self { registry, requests, hops, epoch, lines }
+        registry.register(
+            "concurrency_limit",
+            "How many reads the node with the fewest is given at a time; 0: no bound",
+            concurrency.clone(),
+        );
+        Self { registry, requests, hops, epoch, lines, concurrency }
     }
 
     pub(crate) fn count(&self, event: Hop) {

@@ -10,11 +10,11 @@ use wire::ring_document::{MemberState, RingDocument};
 use crate::gateway::Gateway;
 
 pub(super) async fn page(State(gateway): State<Arc<Gateway>>) -> Html<String> {
-    Html(render(&gateway.ring.view().document()))
+    Html(render(&gateway.ring.view().document(), gateway.drill.is_some()))
 }
 
 /// Node names and actions are made of letters, digits and `.` `_` `-`; addresses and all else are escaped all the same.
-fn render(ring: &RingDocument) -> String {
+fn render(ring: &RingDocument, drill: bool) -> String {
     let mut rows = String::new();
     for member in &ring.members {
         let state = match member.state {
@@ -44,18 +44,26 @@ fn render(ring: &RingDocument) -> String {
             change.to_epoch
         ),
     };
-    PAGE.replace("@EPOCH@", &ring.epoch.to_string()).replace("@CHANGE@", &change).replace("@ROWS@", &rows)
+    let drill = if drill { DRILL } else { "" };
+    PAGE.replace("@DRILL@", drill)
+        .replace("@EPOCH@", &ring.epoch.to_string())
+        .replace("@CHANGE@", &change)
+        .replace("@ROWS@", &rows)
 }
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// While faults are on.
+const DRILL: &str =
+    "<p class=down>Fault drill: requests are delayed and refused on purpose (SHARDCACHE_FAULTS=on).</p>";
+
 const PAGE: &str = r#"<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>shardcache</title>
 <style>:root{color-scheme:light dark}body{font:16px system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8886}
-.down{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1><p>Ring epoch @EPOCH@. @CHANGE@</p>
+.down{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1>@DRILL@<p>Ring epoch @EPOCH@. @CHANGE@</p>
 <table><thead><tr><th>node<th>address<th>weight<th>slots<th>share<th>state</tr></thead><tbody>@ROWS@</tbody></table>
 <p><a href="/v1/ring">ring as JSON</a> · <a href="/readyz">readiness</a> · <a href="/metrics">metrics</a></p></body></html>
 "#;
@@ -76,8 +84,9 @@ mod tests {
             slots: 4096,
             state: MemberState::Down,
         };
-        let page = render(&RingDocument { epoch: Epoch(7), slots: 4096, members: vec![member], change: None });
+        let page = render(&RingDocument { epoch: Epoch(7), slots: 4096, members: vec![member], change: None }, true);
         assert!(page.contains("&lt;script&gt;:1") && !page.contains("<script>"));
+        assert!(page.contains("Fault drill"));
         assert!(page.contains("Ring epoch 7") && page.contains("100.0 %"));
     }
 }

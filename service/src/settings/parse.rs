@@ -12,7 +12,7 @@ const USAGE_EXIT_CODE: i32 = 2;
 const PREFIX: &str = "SHARDCACHE_";
 /// Every variable of the product. One file of variables may serve several programs, so a program warns only of variables
 /// that none of them knows.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 25] = [
     "SHARDCACHE_LISTEN",
     "SHARDCACHE_ADVERTISE",
     "SHARDCACHE_NODE_ID",
@@ -29,6 +29,12 @@ const VARIABLES: [&str; 19] = [
     "SHARDCACHE_CLUSTER_TOKEN",
     "SHARDCACHE_MAX_VALUE_BYTES",
     "SHARDCACHE_KEYLESS",
+    "SHARDCACHE_RATE_USER",
+    "SHARDCACHE_RATE_CLIENT",
+    "SHARDCACHE_RATE_TOTAL",
+    "SHARDCACHE_CONCURRENCY",
+    "SHARDCACHE_FAULTS",
+    "SHARDCACHE_FAULT_RULES",
     "SHARDCACHE_LOG_FORMAT",
     "SHARDCACHE_NODES",
     "SHARDCACHE_DATA_DIR",
