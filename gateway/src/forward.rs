@@ -252,9 +252,12 @@ impl Gateway {
             Some(shedding) => shedding.place(node, request.kind).await.map_err(|_| SendFailed::Busy)?,
         };
         let told = self.ask_in_place(request, node, epoch, detached, deadline).await;
-        if let Some(place) = place
-            && !matches!(told, Err(SendFailed::Unreachable | SendFailed::Busy | SendFailed::Broken))
-        {
+        // What was refused or broke off says nothing about how long the work takes.
+        let worked = match &told {
+            Ok(answer) => !answer.status().is_server_error(),
+            Err(failed) => *failed == SendFailed::TimedOut,
+        };
+        if let Some(place) = place.filter(|_| worked) {
             place.answered();
         }
         told

@@ -60,7 +60,10 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
         &["deleteEntry", "getEntry", "headEntry", "listEntries", "locateUser", "mgetEntries", "putEntry"];
     match code {
         ProblemCode::UserIdMissing | ProblemCode::UserIdInvalid | ProblemCode::OwnerUnavailable => OF_A_USER,
-        ProblemCode::RequestInvalid | ProblemCode::Overloaded | ProblemCode::OriginUnavailable => DATA_PLANE,
+        ProblemCode::RequestInvalid
+        | ProblemCode::RateLimited
+        | ProblemCode::Overloaded
+        | ProblemCode::OriginUnavailable => DATA_PLANE,
         ProblemCode::KeyInvalid => &["deleteEntry", "getEntry", "headEntry", "mgetEntries", "putEntry"],
         ProblemCode::ValueTooLarge | ProblemCode::RequestTimeout => &["mgetEntries", "putEntry"],
         ProblemCode::EntryNotFound => &["deleteEntry", "getEntry", "headEntry"],
@@ -68,8 +71,8 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
         ProblemCode::WriteOutcomeUnknown => WRITES,
         // Of no route: the document's description has them.
         ProblemCode::NotFound | ProblemCode::MethodNotAllowed => &[],
-        // Nothing of ours limits clients yet, and clients show no token.
-        ProblemCode::RateLimited | ProblemCode::Forbidden => &[],
+        // Clients show no token.
+        ProblemCode::Forbidden => &[],
         // Between gateway, nodes and migrator only.
         ProblemCode::Unauthorized | ProblemCode::WrongOwner | ProblemCode::ChangeConflict => &[],
     }
