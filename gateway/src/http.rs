@@ -90,7 +90,7 @@ impl App {
                 match self.gateway.pass(request.headers(), route, &admitted.user, client.0, began) {
                     Ok(pass) => self.answer(request, route, permit, admitted, pass, request_id, began),
                     Err(refusal) => Box::pin(async move {
-                        let response = turn_away::turned_away(request, refusal).await;
+                        let response = turn_away::turned_away(request, *refusal).await;
                         self.conclude(response, route, began)
                     }),
                 }

@@ -14,6 +14,7 @@ use crate::deadline;
 use crate::faults::Fault;
 use crate::forward::Forwarded;
 use crate::gateway::Gateway;
+use crate::prebuilt::Refusal;
 use crate::rate::Standing;
 use crate::retry::Kind;
 
@@ -35,11 +36,12 @@ impl Gateway {
         user: &UserId,
         client: IpAddr,
         began: Instant,
-    ) -> Result<Pass, Response<AnswerBody>> {
-        let until = deadline::until(headers, began).map_err(Problem::into_response)?;
+    ) -> Result<Pass, Refusal> {
+        let refused = |problem: Problem| Box::new(problem.into_response());
+        let until = deadline::until(headers, began).map_err(refused)?;
         let fault = match &self.drill {
             None => None,
-            Some(drill) => drill.fault(route, headers, rand::random).map_err(Problem::into_response)?,
+            Some(drill) => drill.fault(route, headers, rand::random).map_err(refused)?,
         };
         let standing = self.rate.as_ref().map(|rate| rate.admit(user, client, began)).transpose()?;
         Ok(Pass { until, standing, fault })

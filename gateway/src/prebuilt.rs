@@ -6,6 +6,9 @@ use wire::Problem;
 
 use crate::answer_body::AnswerBody;
 
+/// The answer to a request that goes no further; boxed, for few requests have one and all have room for it.
+pub(crate) type Refusal = Box<Response<AnswerBody>>;
+
 /// The answer to a problem whose text is always the same.
 #[derive(Debug)]
 pub(crate) struct Prebuilt {

@@ -12,7 +12,7 @@ mod told;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue};
 use placement::UserId;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use service::fixed_counters::{FixedCounters, FixedLabels};
 use tokio::time::Instant;
 
-use crate::answer_body::AnswerBody;
+use crate::prebuilt::Refusal;
 use bucket::Level;
 use cells::Cells;
 use told::Told;
@@ -115,7 +115,7 @@ impl RateLimits {
     ///
     /// Two requests at the same moment may both find the last one of a bucket: the slower is refused, and has taken one of a
     /// bucket before it in vain.
-    pub(crate) fn admit(&self, user: &UserId, client: IpAddr, now: Instant) -> Result<Standing, Response<AnswerBody>> {
+    pub(crate) fn admit(&self, user: &UserId, client: IpAddr, now: Instant) -> Result<Standing, Refusal> {
         // Beyond 584 years of running it stands still.
         let now = u64::try_from(now.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX);
         let user = self.user.as_ref().map(|(quota, cells)| (quota, cells.bucket(user.as_str().as_bytes(), now)));
@@ -142,9 +142,9 @@ impl RateLimits {
         self.told.tell(standing, headers);
     }
 
-    fn refusal(&self, scope: Scope, wait_ns: u64) -> Response<AnswerBody> {
+    fn refusal(&self, scope: Scope, wait_ns: u64) -> Refusal {
         self.refused.inc(&Labels { limit: scope });
-        self.told.refusal(scope, wait_ns)
+        Box::new(self.told.refusal(scope, wait_ns))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::Response;
+
 use super::*;
 
 fn limits(user: &str, client: &str, total: &str) -> RateLimits {
