@@ -3,6 +3,7 @@
 mod answer;
 mod conditions;
 mod control;
+pub(crate) mod deadline;
 mod entries;
 mod fetch;
 #[cfg(feature = "fuzzing")]
@@ -83,6 +84,7 @@ impl App {
         let began = Instant::now();
         let request_id = service::request_id::of(request.headers());
         let route = Route::of(request.method(), request.uri().path());
+        let until = deadline::until(request.headers(), began);
         let mut response = match node.in_progress.try_acquire() {
             Err(_) => unread(request, reads::overloaded()),
             Ok(_permit) if !self.authorised(&request) => unread(request, unauthorised()),
@@ -90,9 +92,9 @@ impl App {
                 unread(request, answer::problem(ProblemCode::RequestInvalid, "this request has no body"))
             }
             Ok(_permit) => match route {
-                Route::list => listing::list(node, &request).await,
-                Route::mget => listing::mget(node, request).await,
-                _ => entries::respond(node, request).await,
+                Route::list => deadline::read_until(until, listing::list(node, &request)).await,
+                Route::mget => deadline::read_until(until, listing::mget(node, request)).await,
+                _ => entries::respond(node, request, until).await,
             },
         };
         reads::conclude(node, &mut response, route, began.elapsed());

@@ -77,7 +77,7 @@ pub(crate) fn put(key: &str, value: &'static str) -> WriteRequest {
         content_type: "text/plain".to_owned(),
         cache_control: None,
     };
-    WriteRequest { name: name(key), kind, precondition: Precondition::None }
+    WriteRequest { name: name(key), kind, precondition: Precondition::None, until: None }
 }
 
 pub(crate) async fn value(node: &Arc<Node>, key: &str) -> (Option<String>, Source) {

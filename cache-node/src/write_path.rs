@@ -44,12 +44,14 @@ pub(crate) struct WriteRequest {
     pub(crate) name: EntryName,
     pub(crate) kind: WriteKind,
     pub(crate) precondition: Precondition,
+    /// Until when it may wait to be registered, if not for as long as any write; no write is given up after that.
+    pub(crate) until: Option<Instant>,
 }
 
 impl Node {
     /// Writes one entry as the owner of its slot. Dropping the future drops the write only before it is registered.
     pub(crate) async fn write(self: &Arc<Self>, request: WriteRequest) -> Result<WriteAnswer, WriteRefused> {
-        let registered = self.register(&request.name).await?;
+        let registered = self.register(&request.name, request.until).await?;
         let (answer_tx, answer) = oneshot::channel();
         self.work.spawn(registered.run(request, answer_tx));
         // A task that ended without an answer panicked: then the outcome is in doubt.
@@ -57,8 +59,9 @@ impl Node {
     }
 
     /// W1, waiting for seals, unknown writes of the slot and other writers of the key.
-    async fn register(self: &Arc<Self>, name: &EntryName) -> Result<Registered, WriteRefused> {
+    async fn register(self: &Arc<Self>, name: &EntryName, until: Option<Instant>) -> Result<Registered, WriteRefused> {
         let deadline = Instant::now() + limits::WRITE_PARK;
+        let deadline = until.map_or(deadline, |until| deadline.min(until));
         loop {
             let mut slot_changed = std::pin::pin!(self.slots.changed(name.slot));
             slot_changed.as_mut().enable();
@@ -81,7 +84,7 @@ impl Node {
     /// U3: what a write does to the caches before its statement, and no statement: the L1 entry out, the guard up, L2 voided
     /// or left behind. For a task that no client can drop (X1).
     pub(crate) async fn drop_cached(self: &Arc<Self>, name: &EntryName) -> Result<(), WriteRefused> {
-        let registered = self.register(name).await?;
+        let registered = self.register(name, None).await?;
         registered.prepare(Instant::now() + limits::WRITE_PREPARE).await.map(drop)
     }
 

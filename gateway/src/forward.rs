@@ -1,6 +1,6 @@
 //! Carries one request to the owner of its slot, by as many tries as are safe within its deadline.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -9,15 +9,18 @@ use http_body_util::Full;
 use placement::{EntryKey, UserId};
 use tokio::time::{Instant, sleep_until};
 use wire::headers::{
-    CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
+    CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_ID, X_REQUEST_TIMEOUT_MS, X_RING_EPOCH,
+    X_SHARDCACHE_DETACHED, X_USER_ID,
 };
 use wire::{Problem, ProblemCode};
 
 use crate::access_log::note_node_time;
 use crate::answer_body::AnswerBody;
+use crate::deadline;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::metrics::Hop;
+use crate::prebuilt::Prebuilt;
 use crate::retry::{Kind, Met, Next, Tried, next};
 use crate::upstream::{Question, SendFailed, Upstream, UpstreamBody};
 
@@ -58,10 +61,12 @@ pub(crate) struct Head {
     /// Path and query, also where the client named a host in the target.
     target: Box<str>,
     headers: HeaderMap,
+    until: Option<Instant>,
 }
 
 impl Head {
-    pub(crate) fn of<B>(request: &Request<B>) -> Self {
+    /// `until`: as long as the client waits.
+    pub(crate) fn of<B>(request: &Request<B>, until: Option<Instant>) -> Self {
         let mut headers = HeaderMap::new();
         let mut hop_by_hop = false;
         for (name, value) in request.headers() {
@@ -75,8 +80,11 @@ impl Head {
         if hop_by_hop {
             without_those_of_this_hop(request.headers(), &mut headers);
         }
+        if let Some(until) = until {
+            headers.insert(X_REQUEST_TIMEOUT_MS, deadline::told(until, Instant::now()));
+        }
         let target = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).into();
-        Self { method: request.method().clone(), target, headers }
+        Self { method: request.method().clone(), target, headers, until }
     }
 }
 
@@ -120,16 +128,21 @@ impl Forwarded {
 impl Gateway {
     /// The answer to the client.
     pub(crate) async fn forward(&self, request: &Forwarded, began: Instant) -> Response<AnswerBody> {
-        let deadline = began
-            + match request.kind {
-                Kind::Read => limits::READ_DEADLINE,
-                Kind::Write => limits::WRITE_DEADLINE,
-            };
+        let deadline = match request.kind {
+            Kind::Read => began + limits::READ_DEADLINE,
+            Kind::Write => {
+                let own = began + limits::WRITE_DEADLINE;
+                request.head.until.map_or(own, |until| own.min(until))
+            }
+        };
         let mut met = Met::default();
         let mut pause = limits::RETRY_PAUSE_MIN;
         let mut now = began;
         for _ in 0..limits::TRIES_MAX {
             let view = self.ring.view();
+            if now >= deadline {
+                break;
+            }
             let owner = view.owner(view.slot_of_user(&request.user)).cloned();
             let (tried, answer) = self.try_owner(request, owner.as_ref(), view.epoch().0, deadline, now).await;
             met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
@@ -166,9 +179,6 @@ impl Gateway {
                 }
             }
             now = Instant::now();
-            if now >= deadline {
-                break;
-            }
         }
         match request.kind {
             Kind::Read => Box::pin(self.detached(request, None, deadline)).await,
@@ -231,18 +241,44 @@ impl Gateway {
     ) -> Response<AnswerBody> {
         self.metrics.count(Hop::detached);
         let view = self.ring.view();
+        let mut code = ProblemCode::OwnerUnavailable;
         for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
             let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
             match self.ask(request, &node, view.epoch().0, true, try_deadline).await {
                 Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer,
+                Err(SendFailed::Busy) => code = ProblemCode::Overloaded,
                 _ => {}
             }
         }
-        problem(ProblemCode::OwnerUnavailable)
+        problem(code)
     }
 
     /// Sends a request to a node once: a read of one entry by a line if that can be, anything else by the pool.
     async fn ask(
+        &self,
+        request: &Forwarded,
+        node: &Arc<Upstream>,
+        epoch: u64,
+        detached: bool,
+        deadline: Instant,
+    ) -> Result<Response<AnswerBody>, SendFailed> {
+        let place = match &self.shedding {
+            None => None,
+            Some(shedding) => shedding.place(node, request.kind).await.map_err(|_| SendFailed::Busy)?,
+        };
+        let told = self.ask_in_place(request, node, epoch, detached, deadline).await;
+        // What was refused or broke off says nothing about how long the work takes.
+        let worked = match &told {
+            Ok(answer) => !answer.status().is_server_error(),
+            Err(failed) => *failed == SendFailed::TimedOut,
+        };
+        if let Some(place) = place.filter(|_| worked) {
+            place.answered();
+        }
+        told
+    }
+
+    async fn ask_in_place(
         &self,
         request: &Forwarded,
         node: &Arc<Upstream>,
@@ -279,6 +315,9 @@ impl Gateway {
         }
         headers.insert(X_RING_EPOCH, HeaderValue::from(epoch));
         headers.insert(X_REQUEST_ID, request.request_id.clone());
+        if let Some(until) = request.head.until {
+            headers.insert(X_REQUEST_TIMEOUT_MS, deadline::told(until, Instant::now()));
+        }
         if detached {
             headers.insert(X_SHARDCACHE_DETACHED, HeaderValue::from_static("1"));
         }
@@ -289,12 +328,20 @@ impl Gateway {
     }
 }
 
+/// What most of those are answered for whom a busy node has no place.
+static OVERLOADED: LazyLock<Prebuilt> = LazyLock::new(|| {
+    Prebuilt::of(Problem::new(
+        ProblemCode::Overloaded,
+        "not executed: the node has as many requests as it can answer soon",
+    ))
+});
+
 fn problem(code: ProblemCode) -> Response<AnswerBody> {
     let detail = match code {
         ProblemCode::OwnerUnavailable => {
             "not executed: the node that owns this user's entries does not answer, or refuses our token"
         }
-        ProblemCode::Overloaded => "not executed: all connections to the owner are busy",
+        ProblemCode::Overloaded => return OVERLOADED.response(),
         _ => "the owner was asked to write and gave no answer; read the entry to learn what it is",
     };
     Problem::new(code, detail).into_response()

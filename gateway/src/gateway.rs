@@ -14,17 +14,21 @@ use service::settings::ClusterToken;
 use service::tls::{NodeDialler, ServerTls};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access_log::{self, AccessLog, AccessLogKind, AccessLogSettings, LogHashKey};
 use crate::client_address::ClientSettings;
+use crate::faults::{Drill, FaultSettings};
 use crate::follow_ring::RingFollower;
 use crate::http::pages::Door;
 use crate::http::{App, Pages};
 use crate::identity::{Auth, Identity};
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::rate::{RateLimits, RateSettings};
 use crate::route_user::Keyless;
+use crate::shed::{ShedSettings, Shedding};
 
 /// The settings of a gateway, checked.
 #[derive(Clone, Debug)]
@@ -49,6 +53,12 @@ pub struct Config {
     pub tls: Option<Arc<ServerTls>>,
     /// How nodes are reached.
     pub nodes: NodeDialler,
+    /// How many requests may come.
+    pub rate: RateSettings,
+    /// How many requests a node is given at a time.
+    pub shed: ShedSettings,
+    /// Faults on purpose.
+    pub faults: FaultSettings,
 }
 
 impl Default for Config {
@@ -64,6 +74,9 @@ impl Default for Config {
             admin_listen: None,
             tls: None,
             nodes: NodeDialler::default(),
+            rate: RateSettings::default(),
+            shed: ShedSettings::default(),
+            faults: FaultSettings::default(),
         }
     }
 }
@@ -79,6 +92,9 @@ pub(crate) struct Gateway {
     pub(crate) metrics: Metrics,
     pub(crate) in_progress: Semaphore,
     pub(crate) draining: AtomicBool,
+    pub(crate) rate: Option<RateLimits>,
+    pub(crate) shedding: Option<Shedding>,
+    pub(crate) drill: Option<Drill>,
 }
 
 /// Starts a gateway that runs until `stop`. Returns once it listens; it learns the ring in the background.
@@ -123,9 +139,13 @@ impl Gateway {
         config: Config,
         origin: Origin,
         identity: Identity,
-        metrics: Metrics,
+        mut metrics: Metrics,
         access_log: Option<Arc<AccessLog>>,
     ) -> Self {
+        let registry = &mut metrics.registry;
+        let rate = RateLimits::new(&config.rate, registry, Instant::now());
+        let shedding = Shedding::new(&config.shed, registry);
+        let drill = Drill::new(&config.faults, registry);
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             ring: Arc::new(RingFollower::new(origin, config.nodes.clone())),
@@ -135,6 +155,9 @@ impl Gateway {
             access_log,
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),
             draining: AtomicBool::new(false),
+            rate,
+            shedding,
+            drill,
         }
     }
 }

@@ -6,6 +6,7 @@ mod options;
 pub(crate) mod pages;
 mod ring;
 mod status_page;
+mod turn_away;
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -21,6 +22,7 @@ use placement::UserId;
 use service::body::{BodyError, read_limited, refuse};
 use service::listen::Handler;
 use service::request_metrics::Route;
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use tower::ServiceExt;
 use wire::entries::{ENTRIES_LIST, ENTRIES_MGET, ENTRIES_PREFIX};
@@ -31,10 +33,12 @@ use crate::access_log::Entry;
 use crate::admit::Admitted;
 use crate::answer_body::AnswerBody;
 use crate::client_address::ClientAddress;
+use crate::deadline;
 use crate::forward::{Forwarded, Head};
 use crate::gateway::Gateway;
 use crate::identity::challenge;
 use crate::limits;
+use crate::pass::Pass;
 use crate::retry::Kind;
 use pages::Door;
 
@@ -108,11 +112,12 @@ impl App {
         let checked = match self.gateway.in_progress.try_acquire() {
             Err(_) => Err(Problem::new(ProblemCode::Overloaded, "too many requests are in progress here")),
             Ok(permit) => {
-                let admitted = client.and_then(|client| self.gateway.admit(&request, route, client));
-                admitted.map(|admitted| (permit, admitted))
+                let admitted =
+                    client.and_then(|client| Ok((self.gateway.admit(&request, route, client)?, client.address)));
+                admitted.map(|(admitted, address)| (permit, admitted, address))
             }
         };
-        if let (Some(entry), Ok((_, admitted))) = (&mut entry, &checked) {
+        if let (Some(entry), Ok((_, admitted, _))) = (&mut entry, &checked) {
             entry.of_user(&admitted.user);
         }
         let request_id = request_id.clone();
@@ -126,17 +131,35 @@ impl App {
                 let response = self.conclude(response, route, began, entry);
                 Box::pin(std::future::ready(response))
             }
-            Ok((permit, Admitted { user, key: Some(key) })) if matches!(route, Route::get | Route::head) => {
-                let read = Forwarded::read(Head::of(&request), user, key, request_id);
+            Ok((permit, admitted, address)) => {
+                match self.gateway.pass(request.headers(), route, &admitted.user, address, began) {
+                    Ok(pass) => self.answer(request, admitted, Going { route, permit, pass, request_id, began, entry }),
+                    Err(refusal) => Box::pin(async move {
+                        let response = turn_away::turned_away(request, *refusal).await;
+                        self.conclude(response, route, began, entry)
+                    }),
+                }
+            }
+        }
+    }
+
+    /// What a request that is let through is answered.
+    fn answer<'a>(&'a self, request: Request<Incoming>, admitted: Admitted, going: Going<'a>) -> Answering<'a> {
+        let Going { route, permit, pass, request_id, began, entry } = going;
+        match admitted {
+            Admitted { user, key: Some(key) } if matches!(route, Route::get | Route::head) => {
+                let read = Forwarded::read(Head::of(&request, pass.until), user, key, request_id);
                 Box::pin(async move {
                     let _permit = permit;
-                    let response = self.gateway.forward(&read, began).await;
+                    let mut response = self.gateway.forward_with(&pass, &read, began).await;
+                    self.gateway.tell(&pass, response.headers_mut());
                     self.conclude(response, route, began, entry)
                 })
             }
-            Ok((permit, Admitted { user, .. })) => Box::pin(async move {
+            Admitted { user, .. } => Box::pin(async move {
                 let _permit = permit;
-                let response = self.with_body(request, route, user, request_id).await;
+                let mut response = self.with_body(request, route, user, &pass, request_id).await;
+                self.gateway.tell(&pass, response.headers_mut());
                 self.conclude(response, route, began, entry)
             }),
         }
@@ -166,13 +189,17 @@ impl App {
         request: Request<Incoming>,
         route: Route,
         user: UserId,
+        pass: &Pass,
         request_id: HeaderValue,
     ) -> Response<AnswerBody> {
-        let head = Head::of(&request);
+        let head = Head::of(&request, pass.until);
         let body = request.into_body();
         let limit = if route == Route::mget { limits::MGET_BODY_MAX } else { self.gateway.config.max_value_bytes };
         let body = match route {
-            Route::put | Route::mget => read_limited(body, limit, limits::BODY_DEADLINE).await,
+            Route::put | Route::mget => {
+                let patience = deadline::left(pass.until, Instant::now(), limits::BODY_DEADLINE);
+                read_limited(body, limit, patience).await
+            }
             _ => Ok(Bytes::new()),
         };
         let body = match body {
@@ -182,8 +209,18 @@ impl App {
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
         let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
         // The body was waited for in a time of its own.
-        self.gateway.forward(&forwarded, Instant::now()).await
+        self.gateway.forward_with(pass, &forwarded, Instant::now()).await
     }
+}
+
+/// What goes with one request of the data plane from its admission to its answer.
+struct Going<'a> {
+    route: Route,
+    permit: SemaphorePermit<'a>,
+    pass: Pass,
+    request_id: HeaderValue,
+    began: Instant,
+    entry: Option<Entry>,
 }
 
 impl Handler for App {

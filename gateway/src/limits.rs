@@ -89,3 +89,33 @@ pub(crate) const ACCESS_LOG_WAITING_MAX: usize = 8192;
 pub(crate) const ACCESS_LOG_LOOK: Duration = Duration::from_millis(200);
 /// How long a stop waits for the lines that are left: whoever reads them may have stopped reading.
 pub(crate) const ACCESS_LOG_END: Duration = Duration::from_secs(2);
+/// How many buckets a rate limit has for users, and as many for clients: 1 MiB each. `rate::cells` says how many may be in use.
+pub(crate) const RATE_CELLS: usize = 65_536;
+/// How much of a body that is not wanted is read all the same, so that the connection can be used again: less than a new one costs.
+pub(crate) const UNWANTED_BODY_MAX: u64 = 16 << 10;
+/// How long such a body is waited for: it is here with its head, or the connection ends.
+pub(crate) const UNWANTED_BODY_WAIT: Duration = Duration::from_millis(3);
+/// How many requests a node is given at a time before anything is known of it, where the limit is adaptive.
+pub(crate) const CONCURRENCY_FIRST: usize = 128;
+/// The fewest: a node that answers in 2 ms can be given 8,000 requests/s with them.
+pub(crate) const CONCURRENCY_MIN: usize = 16;
+/// The most: as many questions as a line takes.
+pub(crate) const CONCURRENCY_MAX: usize = 1024;
+/// How long the answers are gathered from which the next limit follows.
+pub(crate) const CONCURRENCY_WINDOW: Duration = Duration::from_millis(100);
+/// How many answers there must be: the mean of fewer says little.
+pub(crate) const CONCURRENCY_WINDOW_ANSWERS: u64 = 16;
+/// How old the time of a node that is not busy may be, once it is busy, before it is looked for again.
+pub(crate) const CONCURRENCY_BASE_MAX_AGE: Duration = Duration::from_secs(30);
+/// One for how many places may wait: so the wait is about that part of the time that an answer takes.
+pub(crate) const CONCURRENCY_QUEUE_SHARE: usize = 4;
+/// How long: one that is refused should know it within 5 ms.
+pub(crate) const CONCURRENCY_WAIT: Duration = Duration::from_millis(3);
+/// The longest delay that a fault drill puts before a request.
+pub(crate) const FAULT_DELAY_MAX: Duration = Duration::from_secs(10);
+/// How many rules a drill may have: each costs a look for each request.
+pub(crate) const FAULT_RULES_MAX: usize = 32;
+/// The longest time that a client may give its request by `X-Request-Timeout-Ms`.
+pub(crate) const CLIENT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+/// How much of a write's time is kept back from the node, at most: so that its answer "not executed" is here in time.
+pub(crate) const TIMEOUT_MARGIN: Duration = Duration::from_millis(20);

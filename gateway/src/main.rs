@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gateway::{AccessLogSettings, Auth, ClientSettings, Config, IdentitySettings, Keyless};
+use gateway::{
+    AccessLogSettings, Auth, ClientSettings, Config, FaultSettings, IdentitySettings, Keyless, RateSettings, ShedSettings,
+};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
 use service::tls::{ClientAuthority, ListenerTls, NodeTls};
@@ -70,6 +72,12 @@ struct Settings {
     clients: ClientSettings,
     #[command(flatten)]
     access_log: AccessLogSettings,
+    #[command(flatten)]
+    rate: RateSettings,
+    #[command(flatten)]
+    shed: ShedSettings,
+    #[command(flatten)]
+    faults: FaultSettings,
 }
 
 /// The gateway only polls the ring.
@@ -118,6 +126,9 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         admin_listen: settings.identity.admin_listen(),
         tls,
         nodes,
+        rate: settings.rate,
+        shed: settings.shed,
+        faults: settings.faults,
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");
     let redirecting = match redirect {

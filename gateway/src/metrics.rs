@@ -15,6 +15,7 @@ pub(crate) struct Metrics {
     pub(crate) epoch: Gauge,
     pub(crate) lines: Gauge,
     pub(crate) access_log_dropped: Counter,
+    pub(crate) concurrency: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -39,14 +40,19 @@ impl Metrics {
         let mut registry = Registry::with_prefix("shardcache_gateway");
         let requests = RequestMetrics::register(&mut registry);
         let hops = Family::default();
-        let (epoch, lines) = (Gauge::default(), Gauge::default());
+        let (epoch, lines, concurrency) = (Gauge::default(), Gauge::default(), Gauge::default());
         registry.register("hop_events", "What happened on the way to nodes", Clone::clone(&hops));
         registry.register("ring_epoch", "Epoch of the ring copy held", epoch.clone());
         registry.register("lines", "Lines to nodes that are open", lines.clone());
         let access_log_dropped = Counter::default();
         let dropped = "Lines of the access log that its reader was too slow for, or that could not be written";
         registry.register("access_log_dropped", dropped, access_log_dropped.clone());
-        Self { registry, requests, hops, epoch, lines, access_log_dropped }
+        registry.register(
+            "concurrency_limit",
+            "How many reads the node with the fewest is given at a time; 0: no bound",
+            concurrency.clone(),
+        );
+        Self { registry, requests, hops, epoch, lines, access_log_dropped, concurrency }
     }
 
     pub(crate) fn count(&self, event: Hop) {

@@ -7,7 +7,7 @@ mod line;
 mod lines;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::limits;
+use crate::shed::NodePlaces;
 
 pub(crate) use body::UpstreamBody;
 pub(crate) use line::Question;
@@ -39,6 +40,8 @@ pub(crate) struct Upstream {
     in_doubt: AtomicBool,
     probing: AtomicBool,
     token_refused: AtomicBool,
+    /// Made when requests are shed and the node is first asked.
+    pub(crate) places: OnceLock<NodePlaces>,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl Upstream {
             in_doubt: AtomicBool::new(false),
             probing: AtomicBool::new(false),
             token_refused: AtomicBool::new(false),
+            places: OnceLock::new(),
         }
     }
 
@@ -122,11 +126,18 @@ impl Upstream {
         request: Request<Full<Bytes>>,
         deadline: Instant,
     ) -> Result<Response<UpstreamBody>, SendFailed> {
-        let permit = timeout(limits::CONNECTION_WAIT, Arc::clone(&self.connections).acquire_owned());
+        let asked = Instant::now();
+        let wait_until = deadline.min(asked + limits::CONNECTION_WAIT);
+        let permit = timeout_at(wait_until, Arc::clone(&self.connections).acquire_owned());
         let Ok(Ok(permit)) = permit.await else { return Err(SendFailed::Busy) };
         let sent = timeout_at(deadline, self.send_on_a_connection(request)).await;
-        let (response, sender) =
-            sent.unwrap_or(Err(SendFailed::TimedOut)).inspect_err(|failed| self.failed(*failed))?;
+        // A client in a hurry says nothing about the node.
+        let in_a_hurry = deadline < asked + limits::READ_TRY;
+        let (response, sender) = sent.unwrap_or(Err(SendFailed::TimedOut)).inspect_err(|failed| {
+            if *failed != SendFailed::TimedOut || !in_a_hurry {
+                self.failed(*failed);
+            }
+        })?;
         let in_use = InUse { sender, upstream: Arc::clone(self), _permit: permit };
         Ok(response.map(|body| UpstreamBody::new(body, in_use)))
     }

@@ -12,7 +12,7 @@ mod to_node;
 use http::{HeaderName, HeaderValue, header};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::headers::{CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_RING_EPOCH};
+use crate::headers::{CACHE_STATUS, TRACEPARENT, TRACESTATE, X_CACHE_NODE, X_REQUEST_TIMEOUT_MS, X_RING_EPOCH};
 
 pub use from_node::{EntryAnswer, SharedHeaders, write_answer, write_elsewhere, write_entry};
 pub use to_node::write_read;
@@ -20,7 +20,7 @@ pub use to_node::write_read;
 /// The route of a node at which lines begin.
 pub const PATH: &str = "/internal/line";
 /// The token of the `Upgrade` header. Nodes of another version of the line refuse it.
-pub const UPGRADE: &str = "shardcache-line/1";
+pub const UPGRADE: &str = "shardcache-line/2";
 /// How many questions of one line may be without an answer. The node can work on them all, so that none waits for another.
 pub const OUTSTANDING_MAX: usize = 1024;
 /// The largest value that is answered on a line, in bytes: a larger one would hold up those behind it.
@@ -31,8 +31,8 @@ pub const HEADERS_MAX: usize = 4 << 10;
 pub const REQUEST_ID_MAX: usize = 128;
 
 /// What a question carries of the client's headers, by their numbers on the wire.
-pub static READ_HEADERS: [HeaderName; 5] =
-    [header::IF_MATCH, header::IF_NONE_MATCH, header::ACCEPT, TRACEPARENT, TRACESTATE];
+pub static READ_HEADERS: [HeaderName; 6] =
+    [header::IF_MATCH, header::IF_NONE_MATCH, header::ACCEPT, TRACEPARENT, TRACESTATE, X_REQUEST_TIMEOUT_MS];
 
 /// What an answer carries, by their numbers on the wire; the first three are those of an entry ([`EntryAnswer`]). The length
 /// follows from the value.

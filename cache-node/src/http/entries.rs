@@ -8,11 +8,13 @@ use hyper::body::Incoming;
 use origin::WriteKind;
 use placement::UserId;
 use service::body::{BodyError, read_limited};
+use tokio::time::Instant;
 use wire::ProblemCode;
 use wire::entries::{ENTRIES_PREFIX, decode_key};
 use wire::headers::{CACHE_STATUS, DEFAULT_CONTENT_TYPE, X_SHARDCACHE_DETACHED, X_USER_ID};
 
 use super::conditions::{BadCondition, write_precondition};
+use super::deadline::read_until;
 use super::{answer, reads};
 use crate::entry_name::EntryName;
 use crate::limits;
@@ -22,11 +24,11 @@ use crate::write_path::WriteRequest;
 type Refusal = Box<Response<Body>>;
 
 /// Answers one request of the route; everything about it is checked before its body is asked for.
-pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>, until: Option<Instant>) -> Response<Body> {
     let answered = match *request.method() {
-        Method::GET | Method::HEAD => read(node, &request).await,
-        Method::PUT => put(node, request).await,
-        Method::DELETE => delete(node, &request).await,
+        Method::GET | Method::HEAD => read(node, &request, until).await,
+        Method::PUT => put(node, request, until).await,
+        Method::DELETE => delete(node, &request, until).await,
         _ => {
             let mut response = answer::problem(ProblemCode::MethodNotAllowed, "an entry has GET, HEAD, PUT and DELETE");
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT, DELETE"));
@@ -36,16 +38,24 @@ pub(super) async fn respond(node: &Arc<Node>, request: Request<Incoming>) -> Res
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn read(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
+async fn read(
+    node: &Arc<Node>,
+    request: &Request<Incoming>,
+    until: Option<Instant>,
+) -> Result<Response<Body>, Refusal> {
     let (name, headers) = (name_of(node, request)?, request.headers());
     Ok(if is_detached(headers) {
-        reads::detached(node, &name, headers).await
+        read_until(until, reads::detached(node, &name, headers)).await
     } else {
-        reads::owned(node, &name, headers).await
+        read_until(until, reads::owned(node, &name, headers)).await
     })
 }
 
-async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+async fn put(
+    node: &Arc<Node>,
+    request: Request<Incoming>,
+    until: Option<Instant>,
+) -> Result<Response<Body>, Refusal> {
     let name = name_of(node, &request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     let content_type =
@@ -54,13 +64,17 @@ async fn put(node: &Arc<Node>, request: Request<Incoming>) -> Result<Response<Bo
     let limit = node.config.max_value_bytes;
     let value = read_limited(request.into_body(), limit, limits::BODY_DEADLINE).await.map_err(body_failed)?;
     let kind = WriteKind::Put { value, content_type, cache_control };
-    Ok(write(node, WriteRequest { name, kind, precondition }).await)
+    Ok(write(node, WriteRequest { name, kind, precondition, until }).await)
 }
 
-async fn delete(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
+async fn delete(
+    node: &Arc<Node>,
+    request: &Request<Incoming>,
+    until: Option<Instant>,
+) -> Result<Response<Body>, Refusal> {
     let name = name_of(node, request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
-    Ok(write(node, WriteRequest { name, kind: WriteKind::Delete, precondition }).await)
+    Ok(write(node, WriteRequest { name, kind: WriteKind::Delete, precondition, until }).await)
 }
 
 async fn write(node: &Arc<Node>, request: WriteRequest) -> Response<Body> {

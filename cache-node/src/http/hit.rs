@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use httparse::Header;
 use origin::StoredEntry;
 use service::listen::PlainGet;
@@ -13,7 +13,8 @@ use service::request_metrics::Route;
 use service::{http_date, request_id};
 use wire::entries::ENTRIES_PREFIX;
 use wire::headers::{
-    CACHE_STATUS, DEFAULT_CACHE_CONTROL, X_CACHE_NODE, X_REQUEST_ID, X_RING_EPOCH, X_SHARDCACHE_DETACHED, X_USER_ID,
+    CACHE_STATUS, DEFAULT_CACHE_CONTROL, X_CACHE_NODE, X_REQUEST_ID, X_REQUEST_TIMEOUT_MS, X_RING_EPOCH,
+    X_SHARDCACHE_DETACHED, X_USER_ID,
 };
 use wire::line::{EntryAnswer, SharedHeaders, write_entry};
 
@@ -111,6 +112,10 @@ fn count(node: &Node, route: Route, began: Moment) {
     node.metrics.requests.observe(route, StatusCode::OK, Moment::now().since(began));
 }
 
+/// What asks for more than the entry.
+static NOT_PLAIN: [HeaderName; 4] =
+    [header::IF_NONE_MATCH, header::IF_MATCH, X_SHARDCACHE_DETACHED, X_REQUEST_TIMEOUT_MS];
+
 /// What such a request says, found in one pass over its headers.
 struct Asked<'a> {
     user: &'a [u8],
@@ -130,10 +135,7 @@ impl<'a> Asked<'a> {
                 &mut request_id
             } else if is(header::AUTHORIZATION.as_str()) {
                 &mut authorization
-            } else if [header::IF_NONE_MATCH, header::IF_MATCH, X_SHARDCACHE_DETACHED]
-                .iter()
-                .any(|not| is(not.as_str()))
-            {
+            } else if NOT_PLAIN.iter().any(|not| is(not.as_str())) {
                 return None;
             } else {
                 continue;

@@ -74,7 +74,7 @@ async fn both_ways_to_an_entry_in_l1_give_the_same_answer() {
             content_type: content_type.to_owned(),
             cache_control: cache_control.map(str::to_owned),
         };
-        server.fixture.node.write(WriteRequest { name: entry, kind, precondition }).await.expect("write");
+        server.fixture.node.write(WriteRequest { name: entry, kind, precondition, until: None }).await.expect("write");
         let before = server.answered_by_l1();
         let short = server.get("/v1/entries/k", &[]).await;
         let long = server.get("/v1/entries/k", &[(&name, value)]).await;

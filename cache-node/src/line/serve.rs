@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use wire::headers::X_REQUEST_TIMEOUT_MS;
 use wire::line::frame::{TO_NODE_MAX, first};
 use wire::line::{
     FromNode, LineInvalid, OUTSTANDING_MAX, RawHeaders, Read, ToNode, VALUE_MAX, name_hash, write_answer,
@@ -17,6 +18,7 @@ use wire::line::{
 };
 
 use crate::entry_name::AskedName;
+use crate::http::deadline::{read_until, until};
 use crate::http::hit::{self, PlainQuestion};
 use crate::http::reads;
 use crate::limits;
@@ -134,7 +136,9 @@ impl Line {
         let name = name.under(self.node.slots.from_home(name.slot, name.user));
         let Read { id, head_only, detached, .. } = read;
         let about = name_hash(name.user, name.key);
-        let conditions = conditions(headers)?;
+        let mut conditions = conditions(headers)?;
+        let until = until(&conditions, Instant::now());
+        conditions.remove(X_REQUEST_TIMEOUT_MS);
         // What is answered at once is done before anything else could begin: a look at the bound will do.
         let has_place = self.node.in_progress.available_permits() > 0;
         if has_place && !detached && conditions.is_empty() {
@@ -150,21 +154,26 @@ impl Line {
         }
         let (node, name) = (Arc::clone(&self.node), name.to_entry_name());
         if detached {
-            self.begin(question, async move { reads::detached(&node, &name, &conditions).await });
+            self.begin(question, until, async move { reads::detached(&node, &name, &conditions).await });
         } else if let Some(answer) = reads::at_once(&node, &name, &conditions) {
             self.put(question, answer);
         } else {
-            self.begin(question, async move { reads::owned(&node, &name, &conditions).await });
+            self.begin(question, until, async move { reads::owned(&node, &name, &conditions).await });
         }
         Ok(())
     }
 
     /// Has a task read; it is one of those in progress.
-    fn begin(&mut self, question: Question, read: impl Future<Output = Response<Bytes>> + Send + 'static) {
+    fn begin(
+        &mut self,
+        question: Question,
+        until: Option<Instant>,
+        read: impl Future<Output = Response<Bytes>> + Send + 'static,
+    ) {
         let node = Arc::clone(&self.node);
         self.reads.spawn(async move {
             let answer = match node.in_progress.try_acquire() {
-                Ok(_permit) => read.await,
+                Ok(_permit) => read_until(until, read).await,
                 Err(_) => reads::overloaded(),
             };
             (question, answer)
@@ -198,12 +207,12 @@ impl Line {
     }
 }
 
-/// The headers on which an answer depends.
+/// The headers on which an answer depends, and how long it is of use.
 fn conditions(headers: RawHeaders<'_>) -> Result<HeaderMap, LineInvalid> {
     let mut conditions = HeaderMap::new();
     for line in headers.iter() {
         let (name, value) = line?;
-        if name == header::IF_MATCH || name == header::IF_NONE_MATCH {
+        if [header::IF_MATCH, header::IF_NONE_MATCH, X_REQUEST_TIMEOUT_MS].contains(name) {
             conditions.append(name, value);
         }
     }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use wire::headers::{DEFAULT_CONTENT_TYPE, X_RING_EPOCH};
+use wire::headers::{DEFAULT_CONTENT_TYPE, X_REQUEST_TIMEOUT_MS, X_RING_EPOCH};
 use wire::line::frame::{FROM_NODE_MAX, first};
 use wire::line::{FromNode, OUTSTANDING_MAX, Read, ToNode, name_hash, write_read};
 
@@ -280,6 +280,18 @@ async fn a_gateway_that_closes_its_line_leaves_nothing_behind() {
     until("a read waits", || fixture.node.in_progress.available_permits() < limits::REQUESTS_IN_PROGRESS_MAX).await;
     gateway.connection.shutdown().await.expect("open");
     gateway.ended().await.expect("a good end");
+    until("it is dropped", || fixture.node.in_progress.available_permits() == limits::REQUESTS_IN_PROGRESS_MAX).await;
+    load.finish_for_test(None);
+}
+
+#[tokio::test]
+async fn a_question_whose_answer_is_of_no_use_any_more_is_answered_503_and_holds_nothing() {
+    let fixture = fixture().await;
+    let load = begin_load_for_test(&fixture.node, &name("miss"));
+    let mut gateway = Gateway::open(&fixture.node, ROOM);
+    let headers = HeaderMap::from_iter([(X_REQUEST_TIMEOUT_MS, HeaderValue::from_static("30"))]);
+    gateway.connection.write_all(&question_with(1, "miss", false, &headers)).await.expect("the line is open");
+    assert_eq!(gateway.answer().await.1, 503);
     until("it is dropped", || fixture.node.in_progress.available_permits() == limits::REQUESTS_IN_PROGRESS_MAX).await;
     load.finish_for_test(None);
 }

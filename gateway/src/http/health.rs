@@ -24,6 +24,9 @@ struct Readiness {
     epoch: u64,
     /// Why it is not plainly ready.
     reasons: Vec<String>,
+    /// `on`: requests are delayed and refused on purpose, for a drill; else absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faults: Option<&'static str>,
 }
 
 /// 200 once a ring is held, also while the database or nodes are away: every other gateway would miss them too.
@@ -48,15 +51,18 @@ pub(super) async fn readyz(State(gateway): State<Arc<Gateway>>) -> impl IntoResp
     } else {
         "degraded"
     };
+    let faults = gateway.drill.is_some().then_some("on");
     let status =
         if matches!(state, "draining" | "starting") { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    (status, Json(Readiness { state, epoch: view.epoch().0, reasons }))
+    (status, Json(Readiness { state, epoch: view.epoch().0, reasons, faults }))
 }
 
 /// Prometheus text.
 pub(super) async fn metrics(State(gateway): State<Arc<Gateway>>) -> impl IntoResponse {
     let view = gateway.ring.view();
     gateway.metrics.epoch.set(view.epoch().0 as i64);
+    let limits = view.nodes().iter().filter_map(|node| Some(node.upstream.places.get()?.reads_limit() as i64));
+    gateway.metrics.concurrency.set(limits.min().unwrap_or(0));
     gateway.metrics.lines.set(view.nodes().iter().map(|node| node.upstream.lines() as i64).sum());
     ([(header::CONTENT_TYPE, METRICS_TEXT)], encode(&gateway.metrics.registry))
 }

@@ -72,7 +72,10 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
     ];
     match code {
         ProblemCode::UserIdMissing | ProblemCode::UserIdInvalid | ProblemCode::OwnerUnavailable => OF_A_USER,
-        ProblemCode::RequestInvalid | ProblemCode::Overloaded | ProblemCode::OriginUnavailable => DATA_PLANE,
+        ProblemCode::RequestInvalid
+        | ProblemCode::RateLimited
+        | ProblemCode::Overloaded
+        | ProblemCode::OriginUnavailable => DATA_PLANE,
         ProblemCode::KeyInvalid => &["deleteEntry", "getEntry", "headEntry", "mgetEntries", "putEntry"],
         ProblemCode::ValueTooLarge | ProblemCode::RequestTimeout => &["mgetEntries", "putEntry"],
         ProblemCode::EntryNotFound => &["deleteEntry", "getEntry", "headEntry"],
@@ -81,8 +84,6 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
         // Of no route: the document's description has them.
         ProblemCode::NotFound | ProblemCode::MethodNotAllowed => &[],
         ProblemCode::Unauthorized | ProblemCode::Forbidden => BUT_HEALTH,
-        // Nothing of ours limits clients yet.
-        ProblemCode::RateLimited => &[],
         // Between gateway, nodes and migrator only.
         ProblemCode::WrongOwner | ProblemCode::ChangeConflict => &[],
     }
