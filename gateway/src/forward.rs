@@ -1,6 +1,7 @@
 //! Carries one request to the owner of its slot, by as many tries as are safe within its deadline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -15,6 +16,9 @@ use wire::{Problem, ProblemCode};
 
 use crate::answer_body::AnswerBody;
 use crate::gateway::Gateway;
+use crate::health::outcome::{Outcome, outcome_of};
+use crate::health::standing::Asked;
+use crate::hedge::Hedged;
 use crate::limits;
 use crate::metrics::Hop;
 use crate::retry::{Kind, Met, Next, Tried, next};
@@ -48,7 +52,7 @@ static RESPONSE_HEADERS: [HeaderName; 9] = [
 const HEADERS_ROOM: usize = 8;
 
 /// What no client sees: a node that does not take our token, or does not read for others.
-const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
+pub(crate) const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
 
 /// What of a request's head goes on to a node. Copied: the connection reads the next request into the same memory as long as
 /// nobody holds a piece of it, else it needs new memory for each.
@@ -120,7 +124,8 @@ impl Gateway {
             met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
             met.broken += u32::from(tried == Tried::Failed(SendFailed::Broken));
             match (next(request.kind, tried, met), answer) {
-                (Next::Again, _) => {}
+                (Next::Again, _) if self.may_retry() => {}
+                (Next::Again, _) => return problem(ProblemCode::OwnerUnavailable),
                 (Next::Answer, Some(answer)) => return answer,
                 (Next::Problem(code), _) => return problem(code),
                 (Next::Detached, _) => {
@@ -129,8 +134,9 @@ impl Gateway {
                     let silent = owner.as_ref().filter(|_| !misdirected);
                     let answer = Box::pin(self.detached(request, silent, deadline)).await;
                     // Nobody can read the origin now; an owner that was passed by on a doubt may still have the entry.
-                    if tried == Tried::NotAsked && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
-                        return Box::pin(self.ask_doubted(request, owner.as_ref(), deadline)).await.unwrap_or(answer);
+                    let passed_by = matches!(tried, Tried::NotAsked | Tried::PassedBy);
+                    if passed_by && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+                        return Box::pin(self.ask_passed_by(request, owner.as_ref(), deadline)).await.unwrap_or(answer);
                     }
                     return answer;
                 }
@@ -161,15 +167,16 @@ impl Gateway {
         }
     }
 
-    async fn ask_doubted(
+    async fn ask_passed_by(
         &self,
         request: &Forwarded,
         owner: Option<&Arc<Upstream>>,
         deadline: Instant,
     ) -> Option<Response<AnswerBody>> {
-        let owner = owner?;
+        let owner = owner.filter(|_| self.may_retry())?;
         let epoch = self.ring.view().epoch().0;
-        let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
+        let patience = if owner.standing().is_silent() { limits::SILENT_TRY } else { limits::READ_TRY };
+        let try_deadline = deadline.min(Instant::now() + patience);
         let answer = self.ask(request, owner, epoch, false, try_deadline).await.ok()?;
         answer.status().is_success().then_some(answer)
     }
@@ -182,12 +189,24 @@ impl Gateway {
         deadline: Instant,
         now: Instant,
     ) -> (Tried, Option<Response<AnswerBody>>) {
-        let Some(owner) = owner.filter(|owner| !owner.is_in_doubt()) else { return (Tried::NotAsked, None) };
+        let Some(owner) = owner else { return (Tried::NotAsked, None) };
+        match owner.standing().asks(request.kind, rand::random) {
+            Asked::Yes => {}
+            Asked::Silent => return (Tried::NotAsked, None),
+            Asked::PassedBy => return (Tried::PassedBy, None),
+        }
         let try_deadline = match request.kind {
             Kind::Read => deadline.min(now + limits::READ_TRY),
             Kind::Write => deadline,
         };
-        match self.ask(request, owner, epoch, false, try_deadline).await {
+        let asked = match self.hedges_after(request) {
+            None => self.ask(request, owner, epoch, false, try_deadline).await,
+            Some(delay) => match Box::pin(self.ask_hedged(request, owner, epoch, delay, try_deadline)).await {
+                Hedged::Owner(asked) => asked,
+                Hedged::Other(answer) => return (Tried::Answered(answer.status()), Some(answer)),
+            },
+        };
+        match asked {
             Ok(answer) => {
                 if answer.status() == StatusCode::MISDIRECTED_REQUEST {
                     self.metrics.count(Hop::misdirected);
@@ -215,9 +234,32 @@ impl Gateway {
         deadline: Instant,
     ) -> Response<AnswerBody> {
         self.metrics.count(Hop::detached);
+        self.ask_any(request, not, deadline).await
+    }
+
+    /// A request that needs no owner, to a node by the balancing policy.
+    pub(crate) async fn forward_to_any(&self, request: &Forwarded, began: Instant) -> Response<AnswerBody> {
+        Box::pin(self.ask_any(request, None, began + limits::READ_DEADLINE)).await
+    }
+
+    async fn ask_any(
+        &self,
+        request: &Forwarded,
+        not: Option<&Arc<Upstream>>,
+        deadline: Instant,
+    ) -> Response<AnswerBody> {
         let view = self.ring.view();
-        for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
-            let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
+        let mut silent_until = None;
+        for (tries, node) in self.balancer.order(&view, not).into_iter().take(limits::DETACHED_TRIES).enumerate() {
+            let now = Instant::now();
+            let mut try_deadline = deadline.min(now + limits::READ_TRY);
+            if node.standing().is_silent() {
+                // All who look well have been asked: of the others little is hoped for.
+                try_deadline = deadline.min(*silent_until.get_or_insert(now + limits::SILENT_TRY));
+            }
+            if now >= try_deadline || tries > 0 && !self.may_retry() {
+                break;
+            }
             match self.ask(request, &node, view.epoch().0, true, try_deadline).await {
                 Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer,
                 _ => {}
@@ -226,8 +268,52 @@ impl Gateway {
         problem(ProblemCode::OwnerUnavailable)
     }
 
-    /// Sends a request to a node once: a read of one entry by a line if that can be, anything else by the pool.
-    async fn ask(
+    /// Whether the budget allows that something is sent once more.
+    pub(crate) fn may_retry(&self) -> bool {
+        let may = self.retry_budget.take();
+        if may {
+            self.metrics.nodes.retries.inc()
+        } else {
+            self.metrics.nodes.retries_refused.inc()
+        };
+        may
+    }
+
+    /// Sends a request to a node once, and notes how that goes.
+    pub(crate) async fn ask(
+        &self,
+        request: &Forwarded,
+        node: &Arc<Upstream>,
+        epoch: u64,
+        detached: bool,
+        deadline: Instant,
+    ) -> Result<Response<AnswerBody>, SendFailed> {
+        let underway = node.load().begin();
+        let began = underway.began;
+        let asked = self.ask_once(request, node, epoch, detached, deadline).await;
+        let outcome = outcome_of(asked.as_ref().map_err(|failed| *failed), deadline.saturating_duration_since(began));
+        underway.judge(outcome);
+        if detached || request.read_of.is_some() && self.config.nodes.times_reads() {
+            self.note_time(node, detached, outcome, began.elapsed());
+        }
+        asked
+    }
+
+    fn note_time(&self, node: &Upstream, detached: bool, outcome: Outcome, took: Duration) {
+        match outcome {
+            Outcome::Unjudged => {}
+            _ if !detached => {
+                node.load().note_read(took);
+                self.latencies.note(took);
+            }
+            Outcome::Good => node.load().peak.note(took),
+            // Failing is not being quick.
+            Outcome::Failed | Outcome::TimedOut => node.load().peak.note(took.max(limits::READ_TRY)),
+        }
+    }
+
+    /// A read of one entry by a line if that can be, anything else by the pool.
+    async fn ask_once(
         &self,
         request: &Forwarded,
         node: &Arc<Upstream>,
@@ -276,7 +362,7 @@ impl Gateway {
 fn problem(code: ProblemCode) -> Response<AnswerBody> {
     let detail = match code {
         ProblemCode::OwnerUnavailable => {
-            "not executed: the node that owns this user's entries does not answer, or refuses our token"
+            "not executed: the node that owns this user's entries does not answer, fails too often or refuses our token"
         }
         ProblemCode::Overloaded => "not executed: all connections to the owner are busy",
         _ => "the owner was asked to write and gave no answer; read the entry to learn what it is",

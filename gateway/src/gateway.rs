@@ -13,10 +13,15 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::balance::Balancer;
 use crate::follow_ring::RingFollower;
+use crate::health::watch::watch_nodes;
+use crate::hedge::{Hedge, Latencies};
 use crate::http::App;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::node_policy::NodePolicy;
+use crate::retry_budget::RetryBudget;
 use crate::route_user::Keyless;
 
 /// The settings of a gateway, checked.
@@ -30,6 +35,8 @@ pub struct Config {
     pub max_value_bytes: u64,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
+    /// What to do about nodes.
+    pub nodes: NodePolicy,
 }
 
 impl Default for Config {
@@ -39,6 +46,7 @@ impl Default for Config {
             keyless: Keyless::Reject,
             max_value_bytes: 1 << 20,
             drain_timeout: Duration::from_secs(10),
+            nodes: NodePolicy::default(),
         }
     }
 }
@@ -52,6 +60,10 @@ pub(crate) struct Gateway {
     pub(crate) metrics: Metrics,
     pub(crate) in_progress: Semaphore,
     pub(crate) draining: AtomicBool,
+    pub(crate) balancer: Balancer,
+    pub(crate) retry_budget: RetryBudget,
+    /// How long owners take for reads, if that is needed.
+    pub(crate) latencies: Latencies,
 }
 
 /// Starts a gateway that runs until `stop`. Returns once it listens; it learns the ring in the background.
@@ -68,6 +80,12 @@ pub async fn start(
 impl Gateway {
     fn new(config: Config, origin: Origin) -> Self {
         Self {
+            balancer: Balancer::new(config.nodes.balance),
+            retry_budget: RetryBudget::new(config.nodes.retry_budget),
+            latencies: Latencies::new(match config.nodes.hedge {
+                Hedge::Percentile(percent) => percent,
+                Hedge::Off | Hedge::After(_) => 100,
+            }),
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             config,
             ring: Arc::new(RingFollower::new(origin)),
@@ -82,6 +100,7 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     // The ring is followed until the last request is answered.
     let background = CancellationToken::new();
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
+    let watching = tokio::spawn(watch_nodes(Arc::clone(&gateway), background.clone()));
     let drain_timeout = gateway.config.drain_timeout;
     let app = App::new(Arc::clone(&gateway));
     let serving = serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
@@ -91,6 +110,6 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     };
     tokio::join!(serving, draining);
     background.cancel();
-    // A follower that panicked was a bug of ours and was logged as such.
-    let _ = following.await;
+    // One that panicked was a bug of ours and was logged as such.
+    let _ = tokio::join!(following, watching);
 }

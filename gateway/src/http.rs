@@ -129,6 +129,10 @@ impl App {
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
         let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
         // The body was waited for in a time of its own.
+        if route == Route::list {
+            // A page comes from the origin, whoever reads it.
+            return self.gateway.forward_to_any(&forwarded, Instant::now()).await;
+        }
         self.gateway.forward(&forwarded, Instant::now()).await
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gateway::{Config, Keyless};
+use gateway::{Config, Keyless, NodePolicy};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
 
@@ -51,6 +51,8 @@ struct Settings {
     /// How long a stop waits for requests in progress.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
+    #[command(flatten)]
+    nodes: NodePolicy,
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
@@ -82,6 +84,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         keyless: settings.keyless,
         max_value_bytes: settings.max_value_bytes.bytes(),
         drain_timeout: settings.drain_timeout.get(),
+        nodes: settings.nodes,
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");
     let gateway = gateway::start(config, origin.clone(), listener, stop).await?;

@@ -7,6 +7,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use service::request_metrics::RequestMetrics;
 
+use crate::health::metrics::NodeMetrics;
+
 /// All series of one gateway.
 pub(crate) struct Metrics {
     pub(crate) registry: Registry,
@@ -14,6 +16,7 @@ pub(crate) struct Metrics {
     hops: Family<HopLabels, Counter>,
     pub(crate) epoch: Gauge,
     pub(crate) lines: Gauge,
+    pub(crate) nodes: NodeMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,7 +45,8 @@ impl Metrics {
         registry.register("hop_events", "What happened on the way to nodes", Clone::clone(&hops));
         registry.register("ring_epoch", "Epoch of the ring copy held", epoch.clone());
         registry.register("lines", "Lines to nodes that are open", lines.clone());
-        Self { registry, requests, hops, epoch, lines }
+        let nodes = NodeMetrics::register(&mut registry);
+        Self { registry, requests, hops, epoch, lines, nodes }
     }
 
     pub(crate) fn count(&self, event: Hop) {

@@ -12,7 +12,7 @@ const USAGE_EXIT_CODE: i32 = 2;
 const PREFIX: &str = "SHARDCACHE_";
 /// Every variable of the product. One file of variables may serve several programs, so a program warns only of variables
 /// that none of them knows.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 24] = [
     "SHARDCACHE_LISTEN",
     "SHARDCACHE_ADVERTISE",
     "SHARDCACHE_NODE_ID",
@@ -32,6 +32,11 @@ const VARIABLES: [&str; 19] = [
     "SHARDCACHE_LOG_FORMAT",
     "SHARDCACHE_NODES",
     "SHARDCACHE_DATA_DIR",
+    "SHARDCACHE_HEALTH_EVERY",
+    "SHARDCACHE_OUTLIER",
+    "SHARDCACHE_RETRY_BUDGET",
+    "SHARDCACHE_HEDGE",
+    "SHARDCACHE_BALANCE",
 ];
 
 /// The settings of this process, from flags and environment.
