@@ -16,7 +16,7 @@ use wire::{Problem, ProblemCode};
 
 use crate::answer_body::AnswerBody;
 use crate::gateway::Gateway;
-use crate::health::outcome::{Outcome, outcome_of};
+use crate::health::outcome::{Outcome, is_faulty, outcome_of};
 use crate::health::standing::Asked;
 use crate::hedge::Hedged;
 use crate::limits;
@@ -167,20 +167,6 @@ impl Gateway {
         }
     }
 
-    async fn ask_passed_by(
-        &self,
-        request: &Forwarded,
-        owner: Option<&Arc<Upstream>>,
-        deadline: Instant,
-    ) -> Option<Response<AnswerBody>> {
-        let owner = owner.filter(|_| self.may_retry())?;
-        let epoch = self.ring.view().epoch().0;
-        let patience = if owner.standing().is_silent() { limits::SILENT_TRY } else { limits::READ_TRY };
-        let try_deadline = deadline.min(Instant::now() + patience);
-        let answer = self.ask(request, owner, epoch, false, try_deadline).await.ok()?;
-        answer.status().is_success().then_some(answer)
-    }
-
     async fn try_owner(
         &self,
         request: &Forwarded,
@@ -207,6 +193,7 @@ impl Gateway {
             },
         };
         match asked {
+            Ok(answer) if is_faulty(&answer) => (Tried::Faulty, None),
             Ok(answer) => {
                 if answer.status() == StatusCode::MISDIRECTED_REQUEST {
                     self.metrics.count(Hop::misdirected);
@@ -224,59 +211,6 @@ impl Gateway {
                 (Tried::Failed(failed), None)
             }
         }
-    }
-
-    /// Gw3: any node reads the origin for us.
-    async fn detached(
-        &self,
-        request: &Forwarded,
-        not: Option<&Arc<Upstream>>,
-        deadline: Instant,
-    ) -> Response<AnswerBody> {
-        self.metrics.count(Hop::detached);
-        self.ask_any(request, not, deadline).await
-    }
-
-    /// A request that needs no owner, to a node by the balancing policy.
-    pub(crate) async fn forward_to_any(&self, request: &Forwarded, began: Instant) -> Response<AnswerBody> {
-        Box::pin(self.ask_any(request, None, began + limits::READ_DEADLINE)).await
-    }
-
-    async fn ask_any(
-        &self,
-        request: &Forwarded,
-        not: Option<&Arc<Upstream>>,
-        deadline: Instant,
-    ) -> Response<AnswerBody> {
-        let view = self.ring.view();
-        let mut silent_until = None;
-        for (tries, node) in self.balancer.order(&view, not).into_iter().take(limits::DETACHED_TRIES).enumerate() {
-            let now = Instant::now();
-            let mut try_deadline = deadline.min(now + limits::READ_TRY);
-            if node.standing().is_silent() {
-                // All who look well have been asked: of the others little is hoped for.
-                try_deadline = deadline.min(*silent_until.get_or_insert(now + limits::SILENT_TRY));
-            }
-            if now >= try_deadline || tries > 0 && !self.may_retry() {
-                break;
-            }
-            match self.ask(request, &node, view.epoch().0, true, try_deadline).await {
-                Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer,
-                _ => {}
-            }
-        }
-        problem(ProblemCode::OwnerUnavailable)
-    }
-
-    /// Whether the budget allows that something is sent once more.
-    pub(crate) fn may_retry(&self) -> bool {
-        let may = self.retry_budget.take();
-        if may {
-            self.metrics.nodes.retries.inc()
-        } else {
-            self.metrics.nodes.retries_refused.inc()
-        };
-        may
     }
 
     /// Sends a request to a node once, and notes how that goes.
@@ -359,7 +293,7 @@ impl Gateway {
     }
 }
 
-fn problem(code: ProblemCode) -> Response<AnswerBody> {
+pub(crate) fn problem(code: ProblemCode) -> Response<AnswerBody> {
     let detail = match code {
         ProblemCode::OwnerUnavailable => {
             "not executed: the node that owns this user's entries does not answer, fails too often or refuses our token"

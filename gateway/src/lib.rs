@@ -2,6 +2,7 @@
 
 mod admit;
 mod answer_body;
+mod any_node;
 mod balance;
 mod follow_ring;
 mod forward;

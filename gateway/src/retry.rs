@@ -22,6 +22,8 @@ pub(crate) enum Tried {
     Answered(StatusCode),
     /// It did not.
     Failed(SendFailed),
+    /// It answered with an error that no node gives: something else has answered in its place.
+    Faulty,
     /// It was not asked: the ring names no owner, or the owner is silent.
     NotAsked,
     /// It was not asked though it answers: it is ejected, or gets only a share of its reads.
@@ -68,7 +70,7 @@ pub(crate) fn next(kind: Kind, tried: Tried, met: Met) -> Next {
         (Tried::Answered(StatusCode::UNAUTHORIZED), Kind::Write) => Next::Problem(ProblemCode::OwnerUnavailable),
         (Tried::Answered(_), _) => Next::Answer,
         (Tried::Failed(SendFailed::Busy), _) => Next::Problem(ProblemCode::Overloaded),
-        (Tried::Failed(SendFailed::Broken | SendFailed::TimedOut), Kind::Write) => {
+        (Tried::Faulty | Tried::Failed(SendFailed::Broken | SendFailed::TimedOut), Kind::Write) => {
             Next::Problem(ProblemCode::WriteOutcomeUnknown)
         }
         (Tried::Failed(SendFailed::Unreachable) | Tried::NotAsked, Kind::Write) => {
@@ -77,7 +79,7 @@ pub(crate) fn next(kind: Kind, tried: Tried, met: Met) -> Next {
         // The node is there: a fresh ring would name it too.
         (Tried::PassedBy, Kind::Write) => Next::Problem(ProblemCode::OwnerUnavailable),
         (Tried::Failed(SendFailed::Broken), Kind::Read) if met.broken < limits::READ_BROKEN_MAX => Next::Again,
-        (Tried::Failed(_) | Tried::NotAsked | Tried::PassedBy, Kind::Read) => Next::Detached,
+        (Tried::Failed(_) | Tried::Faulty | Tried::NotAsked | Tried::PassedBy, Kind::Read) => Next::Detached,
     }
 }
 
@@ -97,6 +99,13 @@ mod tests {
         assert_eq!(next(Kind::Read, Tried::PassedBy, Met::default()), Next::Detached);
         let refused = next(Kind::Write, Tried::PassedBy, Met::default());
         assert_eq!(refused, Next::Problem(ProblemCode::OwnerUnavailable));
+    }
+
+    #[test]
+    fn an_error_that_is_not_a_nodes_is_never_shown() {
+        assert_eq!(next(Kind::Read, Tried::Faulty, Met::default()), Next::Detached);
+        let unknown = next(Kind::Write, Tried::Faulty, Met::default());
+        assert_eq!(unknown, Next::Problem(ProblemCode::WriteOutcomeUnknown));
     }
 
     #[test]

@@ -77,10 +77,15 @@ impl Load {
         }
     }
 
-    /// Forgets failures: the node was found silent, and what ends that is its answer; or its ejection is over.
-    pub(crate) fn forgive(&self) {
+    /// Forgets that failures came in a row: the node begins anew.
+    pub(crate) fn begin_anew(&self) {
         self.in_a_row.store(0, Ordering::Relaxed);
         self.outrun.store(0, Ordering::Relaxed);
+    }
+
+    /// Makes all failures so far worthless: the node was found silent, and what ends that is its answer, not time.
+    pub(crate) fn forgive(&self) {
+        self.begin_anew();
         self.lapses.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -29,16 +29,20 @@ pub(crate) fn outcome_of<B>(tried: Result<&Response<B>, SendFailed>, had: Durati
     match tried {
         Ok(answer) => match answer.status() {
             StatusCode::MISDIRECTED_REQUEST | StatusCode::UNAUTHORIZED => Outcome::Unjudged,
-            status if !status.is_server_error() => Outcome::Good,
-            _ if answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM_JSON) => {
-                Outcome::Unjudged
-            }
-            _ => Outcome::Failed,
+            _ if is_faulty(answer) => Outcome::Failed,
+            status if status.is_server_error() => Outcome::Unjudged,
+            _ => Outcome::Good,
         },
         Err(SendFailed::Unreachable | SendFailed::Broken) => Outcome::Failed,
         Err(SendFailed::TimedOut) if had >= limits::FAIR_TRY => Outcome::TimedOut,
         Err(SendFailed::TimedOut | SendFailed::Busy) => Outcome::Unjudged,
     }
+}
+
+/// Whether no node of ours gives such an answer: an error without a problem document. Nobody knows what it stands for.
+pub(crate) fn is_faulty<B>(answer: &Response<B>) -> bool {
+    let kind = answer.headers().get(header::CONTENT_TYPE);
+    answer.status().is_server_error() && kind.is_none_or(|kind| kind != PROBLEM_JSON)
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn carry_out(gateway: &Gateway, view: &RingView, verdict: &Verdict) {
     }
     for address in &verdict.back {
         if let Some(node) = by_address.get(address.as_str()) {
-            node.upstream.load().forgive();
+            node.upstream.load().begin_anew();
             node.upstream.standing().come_back();
             tracing::info!(node = %node.id, "the node is no longer ejected");
         }

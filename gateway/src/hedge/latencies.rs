@@ -72,7 +72,7 @@ fn end(bucket: usize) -> Duration {
     Duration::from_micros((5 + bucket as u64 % 4) << (bucket / 4 + FIRST_BITS as usize - 2))
 }
 
-/// The end of the bucket that holds the percentile. Pure.
+/// The end of the bucket that holds the percentile, unless that is the last, which has none. Pure.
 fn percentile(counts: &[u32; BUCKETS], percent: u8) -> Option<Duration> {
     let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     if all < COUNT_MIN {
@@ -84,7 +84,7 @@ fn percentile(counts: &[u32; BUCKETS], percent: u8) -> Option<Duration> {
         so_far += u64::from(*count);
         so_far >= below
     });
-    holds.map(end)
+    holds.filter(|holds| *holds < BUCKETS - 1).map(end)
 }
 
 #[cfg(test)]

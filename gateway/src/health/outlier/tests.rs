@@ -48,7 +48,6 @@ impl Cluster {
         for name in &verdict.back {
             let node: usize = name.parse().expect("a number");
             self.counts[node].in_a_row = 0;
-            self.counts[node].lapses += 1;
         }
         verdict
     }
@@ -236,7 +235,6 @@ proptest! {
                 prop_assert_eq!(verdict.avoided.len(), ejected);
                 prop_assert!(answering * 2 >= nodes);
             }
-            // A node of 1.0 everywhere is never ejected.
             prop_assert!(verdict.ejected.iter().all(|(name, _)| cluster.counts[name.parse::<usize>().expect("a number")] != Counts::default()));
         }
     }
