@@ -117,7 +117,7 @@ impl Gateway {
     /// A node whose answers are never waited for would never be seen to fail: so many times in a row, and it is probed.
     fn outrun(&self, owner: &Arc<Upstream>, waited: Duration) {
         self.latencies.note(waited);
-        if owner.load().note_outrun() % limits::OUTRUN_MAX == 0 {
+        if owner.load().note_outrun().is_multiple_of(limits::OUTRUN_MAX) {
             owner.doubt();
         }
     }
