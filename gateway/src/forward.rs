@@ -1,6 +1,7 @@
 //! Carries one request to the owner of its slot, by as many tries as are safe within its deadline.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -18,6 +19,9 @@ use crate::access_log::note_node_time;
 use crate::answer_body::AnswerBody;
 use crate::deadline;
 use crate::gateway::Gateway;
+use crate::health::outcome::{Outcome, is_faulty, outcome_of};
+use crate::health::standing::Asked;
+use crate::hedge::Hedged;
 use crate::limits;
 use crate::metrics::Hop;
 use crate::prebuilt::Prebuilt;
@@ -52,7 +56,7 @@ static RESPONSE_HEADERS: [HeaderName; 9] = [
 const HEADERS_ROOM: usize = 8;
 
 /// What no client sees: a node that does not take our token, or does not read for others.
-const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
+pub(crate) const NO_ANSWERS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::MISDIRECTED_REQUEST];
 
 /// What of a request's head goes on to a node. Copied: the connection reads the next request into the same memory as long as
 /// nobody holds a piece of it, else it needs new memory for each.
@@ -105,12 +109,14 @@ pub(crate) struct Forwarded {
     pub(crate) request_id: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) kind: Kind,
+    /// Any node may do it: it comes from the origin, whoever reads it.
+    pub(crate) by_any: bool,
 }
 
 impl Forwarded {
     /// A read of one entry, which has no body.
     pub(crate) fn read(head: Head, user: UserId, key: EntryKey, request_id: HeaderValue) -> Self {
-        Self { head, user, read_of: Some(key), request_id, body: Bytes::new(), kind: Kind::Read }
+        Self { head, user, read_of: Some(key), request_id, body: Bytes::new(), kind: Kind::Read, by_any: false }
     }
 
     fn question(&self, detached: bool) -> Option<Question<'_>> {
@@ -128,6 +134,9 @@ impl Forwarded {
 impl Gateway {
     /// The answer to the client.
     pub(crate) async fn forward(&self, request: &Forwarded, began: Instant) -> Response<AnswerBody> {
+        if request.by_any {
+            return self.forward_to_any(request, began).await;
+        }
         let deadline = match request.kind {
             Kind::Read => began + limits::READ_DEADLINE,
             Kind::Write => {
@@ -148,7 +157,8 @@ impl Gateway {
             met.misdirected += u32::from(tried == Tried::Answered(StatusCode::MISDIRECTED_REQUEST));
             met.broken += u32::from(tried == Tried::Failed(SendFailed::Broken));
             match (next(request.kind, tried, met), answer) {
-                (Next::Again, _) => {}
+                (Next::Again, _) if self.may_retry() => {}
+                (Next::Again, _) => return problem(ProblemCode::OwnerUnavailable),
                 (Next::Answer, Some(answer)) => return answer,
                 (Next::Problem(code), _) => return problem(code),
                 (Next::Detached, _) => {
@@ -157,8 +167,9 @@ impl Gateway {
                     let silent = owner.as_ref().filter(|_| !misdirected);
                     let answer = Box::pin(self.detached(request, silent, deadline)).await;
                     // Nobody can read the origin now; an owner that was passed by on a doubt may still have the entry.
-                    if tried == Tried::NotAsked && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
-                        return Box::pin(self.ask_doubted(request, owner.as_ref(), deadline)).await.unwrap_or(answer);
+                    let passed_by = matches!(tried, Tried::NotAsked | Tried::PassedBy);
+                    if passed_by && answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+                        return Box::pin(self.ask_passed_by(request, owner.as_ref(), deadline)).await.unwrap_or(answer);
                     }
                     return answer;
                 }
@@ -186,19 +197,6 @@ impl Gateway {
         }
     }
 
-    async fn ask_doubted(
-        &self,
-        request: &Forwarded,
-        owner: Option<&Arc<Upstream>>,
-        deadline: Instant,
-    ) -> Option<Response<AnswerBody>> {
-        let owner = owner?;
-        let epoch = self.ring.view().epoch().0;
-        let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
-        let answer = self.ask(request, owner, epoch, false, try_deadline).await.ok()?;
-        answer.status().is_success().then_some(answer)
-    }
-
     async fn try_owner(
         &self,
         request: &Forwarded,
@@ -207,12 +205,25 @@ impl Gateway {
         deadline: Instant,
         now: Instant,
     ) -> (Tried, Option<Response<AnswerBody>>) {
-        let Some(owner) = owner.filter(|owner| !owner.is_in_doubt()) else { return (Tried::NotAsked, None) };
+        let Some(owner) = owner else { return (Tried::NotAsked, None) };
+        match owner.standing().asks(request.kind, rand::random) {
+            Asked::Yes => {}
+            Asked::Silent => return (Tried::NotAsked, None),
+            Asked::PassedBy => return (Tried::PassedBy, None),
+        }
         let try_deadline = match request.kind {
             Kind::Read => deadline.min(now + limits::READ_TRY),
             Kind::Write => deadline,
         };
-        match self.ask(request, owner, epoch, false, try_deadline).await {
+        let asked = match self.hedges_after(request) {
+            None => self.ask(request, owner, epoch, false, try_deadline).await,
+            Some(delay) => match Box::pin(self.ask_hedged(request, owner, epoch, delay, try_deadline)).await {
+                Hedged::Owner(asked) => asked,
+                Hedged::Other(answer) => return (Tried::Answered(answer.status()), Some(answer)),
+            },
+        };
+        match asked {
+            Ok(answer) if is_faulty(&answer) => (Tried::Faulty, None),
             Ok(answer) => {
                 if answer.status() == StatusCode::MISDIRECTED_REQUEST {
                     self.metrics.count(Hop::misdirected);
@@ -232,29 +243,41 @@ impl Gateway {
         }
     }
 
-    /// Gw3: any node reads the origin for us.
-    async fn detached(
+    /// Sends a request to a node once, and notes how that goes.
+    pub(crate) async fn ask(
         &self,
         request: &Forwarded,
-        not: Option<&Arc<Upstream>>,
+        node: &Arc<Upstream>,
+        epoch: u64,
+        detached: bool,
         deadline: Instant,
-    ) -> Response<AnswerBody> {
-        self.metrics.count(Hop::detached);
-        let view = self.ring.view();
-        let mut code = ProblemCode::OwnerUnavailable;
-        for node in view.others(not).into_iter().take(limits::DETACHED_TRIES) {
-            let try_deadline = deadline.min(Instant::now() + limits::READ_TRY);
-            match self.ask(request, &node, view.epoch().0, true, try_deadline).await {
-                Ok(answer) if !NO_ANSWERS.contains(&answer.status()) => return answer,
-                Err(SendFailed::Busy) => code = ProblemCode::Overloaded,
-                _ => {}
-            }
+    ) -> Result<Response<AnswerBody>, SendFailed> {
+        let underway = node.load().begin();
+        let began = underway.began;
+        let asked = self.ask_once(request, node, epoch, detached, deadline).await;
+        let outcome = outcome_of(asked.as_ref().map_err(|failed| *failed), deadline.saturating_duration_since(began));
+        underway.judge(outcome);
+        if detached || request.read_of.is_some() && self.config.nodes.times_reads() {
+            self.note_time(node, detached, outcome, began.elapsed());
         }
-        problem(code)
+        asked
     }
 
-    /// Sends a request to a node once: a read of one entry by a line if that can be, anything else by the pool.
-    async fn ask(
+    fn note_time(&self, node: &Upstream, detached: bool, outcome: Outcome, took: Duration) {
+        match outcome {
+            Outcome::Unjudged => {}
+            _ if !detached => {
+                node.load().note_read(took);
+                self.latencies.note(took);
+            }
+            Outcome::Good => node.load().peak.note(took),
+            // Failing is not being quick.
+            Outcome::Failed | Outcome::TimedOut => node.load().peak.note(took.max(limits::READ_TRY)),
+        }
+    }
+
+    /// The same once the node has a place for it.
+    async fn ask_once(
         &self,
         request: &Forwarded,
         node: &Arc<Upstream>,
@@ -278,6 +301,7 @@ impl Gateway {
         told
     }
 
+    /// A read of one entry by a line if that can be, anything else by the pool.
     async fn ask_in_place(
         &self,
         request: &Forwarded,
@@ -336,10 +360,10 @@ static OVERLOADED: LazyLock<Prebuilt> = LazyLock::new(|| {
     ))
 });
 
-fn problem(code: ProblemCode) -> Response<AnswerBody> {
+pub(crate) fn problem(code: ProblemCode) -> Response<AnswerBody> {
     let detail = match code {
         ProblemCode::OwnerUnavailable => {
-            "not executed: the node that owns this user's entries does not answer, or refuses our token"
+            "not executed: the node that owns this user's entries does not answer, fails too often or refuses our token"
         }
         ProblemCode::Overloaded => return OVERLOADED.response(),
         _ => "the owner was asked to write and gave no answer; read the entry to learn what it is",

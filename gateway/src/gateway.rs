@@ -18,15 +18,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::access_log::{self, AccessLog, AccessLogKind, AccessLogSettings, LogHashKey};
+use crate::balance::Balancer;
 use crate::client_address::ClientSettings;
 use crate::faults::{Drill, FaultSettings};
 use crate::follow_ring::RingFollower;
+use crate::health::watch::watch_nodes;
+use crate::hedge::{Hedge, Latencies};
 use crate::http::pages::Door;
 use crate::http::{App, Pages};
 use crate::identity::{Auth, Identity};
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::node_policy::NodePolicy;
 use crate::rate::{RateLimits, RateSettings};
+use crate::retry_budget::RetryBudget;
 use crate::route_user::Keyless;
 use crate::shed::{ShedSettings, Shedding};
 
@@ -52,13 +57,15 @@ pub struct Config {
     /// The listener's certificate, if it speaks TLS.
     pub tls: Option<Arc<ServerTls>>,
     /// How nodes are reached.
-    pub nodes: NodeDialler,
+    pub dialler: NodeDialler,
     /// How many requests may come.
     pub rate: RateSettings,
     /// How many requests a node is given at a time.
     pub shed: ShedSettings,
     /// Faults on purpose.
     pub faults: FaultSettings,
+    /// What to do about nodes.
+    pub nodes: NodePolicy,
 }
 
 impl Default for Config {
@@ -73,10 +80,11 @@ impl Default for Config {
             access_log: AccessLogSettings::default(),
             admin_listen: None,
             tls: None,
-            nodes: NodeDialler::default(),
+            dialler: NodeDialler::default(),
             rate: RateSettings::default(),
             shed: ShedSettings::default(),
             faults: FaultSettings::default(),
+            nodes: NodePolicy::default(),
         }
     }
 }
@@ -95,6 +103,10 @@ pub(crate) struct Gateway {
     pub(crate) rate: Option<RateLimits>,
     pub(crate) shedding: Option<Shedding>,
     pub(crate) drill: Option<Drill>,
+    pub(crate) balancer: Balancer,
+    pub(crate) retry_budget: RetryBudget,
+    /// How long owners take for reads, if that is needed.
+    pub(crate) latencies: Latencies,
 }
 
 /// Starts a gateway that runs until `stop`. Returns once it listens; it learns the ring in the background.
@@ -148,7 +160,13 @@ impl Gateway {
         let drill = Drill::new(&config.faults, registry);
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
-            ring: Arc::new(RingFollower::new(origin, config.nodes.clone())),
+            ring: Arc::new(RingFollower::new(origin, config.dialler.clone())),
+            balancer: Balancer::new(config.nodes.balance),
+            retry_budget: RetryBudget::new(config.nodes.retry_budget),
+            latencies: Latencies::new(match config.nodes.hedge {
+                Hedge::Percentile(percent) => percent,
+                Hedge::Off | Hedge::After(_) => 100,
+            }),
             config,
             metrics,
             identity,
@@ -175,6 +193,7 @@ async fn run(
         let (gateway, stop) = (Arc::clone(&gateway), background.clone());
         tokio::spawn(async move { gateway.identity.follow(stop).await })
     };
+    let watching = tokio::spawn(watch_nodes(Arc::clone(&gateway), background.clone()));
     let plain = ServeOptions { drain_timeout: gateway.config.drain_timeout, ..ServeOptions::default() };
     let options = ServeOptions { tls: gateway.config.tls.clone(), ..plain.clone() };
     // The pages of an admin are there until the last request is answered: a drain is to be watched.
@@ -189,8 +208,8 @@ async fn run(
     };
     tokio::join!(serving, draining);
     background.cancel();
-    // A follower that panicked was a bug of ours and was logged as such.
-    let _ = tokio::join!(following, identity);
+    // One that panicked was a bug of ours and was logged as such.
+    let _ = tokio::join!(following, identity, watching);
     if let Some(admin) = admin {
         let _ = admin.await;
     }

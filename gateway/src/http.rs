@@ -207,7 +207,7 @@ impl App {
             Err(error) => return body_failed(error),
         };
         let kind = if matches!(route, Route::put | Route::delete) { Kind::Write } else { Kind::Read };
-        let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind };
+        let forwarded = Forwarded { head, user, read_of: None, request_id, body, kind, by_any: route == Route::list };
         // The body was waited for in a time of its own.
         self.gateway.forward_with(pass, &forwarded, Instant::now()).await
     }

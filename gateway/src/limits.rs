@@ -16,6 +16,16 @@ pub(crate) const READ_MISDIRECTED_MAX: u32 = 3;
 pub(crate) const READ_BROKEN_MAX: u32 = 2;
 /// How many nodes a detached read asks at most.
 pub(crate) const DETACHED_TRIES: usize = 3;
+/// How long nodes that do not answer their health route may take together, asked because nobody else is left.
+pub(crate) const SILENT_TRY: Duration = Duration::from_millis(600);
+/// A node that had less time than this and did not answer is not blamed: the request had little left of its own.
+pub(crate) const FAIR_TRY: Duration = Duration::from_secs(1);
+/// How often the nodes are judged: a node that fails is passed by within that time.
+pub(crate) const WATCH_EVERY: Duration = Duration::from_millis(500);
+/// After how many reads in a row that another node answered first a node is probed.
+pub(crate) const OUTRUN_MAX: u32 = 5;
+/// A read is hedged after this time at the earliest: sooner, a second one could hardly win.
+pub(crate) const HEDGE_MIN: Duration = Duration::from_millis(1);
 /// The pause before a request goes again by a ring that has not changed, doubled up to [`RETRY_PAUSE_MAX`], jittered.
 pub(crate) const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// The longest such pause.

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use gateway::{
-    AccessLogSettings, Auth, ClientSettings, Config, FaultSettings, IdentitySettings, Keyless, RateSettings, ShedSettings,
+    AccessLogSettings, Auth, ClientSettings, Config, FaultSettings, IdentitySettings, Keyless, NodePolicy,
+    RateSettings, ShedSettings,
 };
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
@@ -63,6 +64,8 @@ struct Settings {
     /// Where to answer plain HTTP with a redirect to HTTPS; by default nowhere.
     #[arg(long, env = "SHARDCACHE_REDIRECT_LISTEN", hide_env_values = true)]
     redirect_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    nodes: NodePolicy,
     /// How logs look; by default pretty on a terminal, else json.
     #[arg(long, env = "SHARDCACHE_LOG_FORMAT", hide_env_values = true)]
     log_format: Option<LogFormat>,
@@ -100,7 +103,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
     auth.check()?;
     let stop = service::stop::on_signals();
     let tls = settings.tls.server(&ClientAuthority::default(), true)?;
-    let nodes = settings.node_tls.dialler(None)?;
+    let dialler = settings.node_tls.dialler(None)?;
     let listener = service::listen::bind(settings.listen).await?;
     let redirect = match settings.redirect_listen {
         Some(_) if tls.is_none() => {
@@ -125,10 +128,11 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         access_log: settings.access_log,
         admin_listen: settings.identity.admin_listen(),
         tls,
-        nodes,
+        dialler,
         rate: settings.rate,
         shed: settings.shed,
         faults: settings.faults,
+        nodes: settings.nodes,
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");
     let redirecting = match redirect {

@@ -7,6 +7,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use service::request_metrics::RequestMetrics;
 
+use crate::health::metrics::NodeMetrics;
+
 /// All series of one gateway.
 pub(crate) struct Metrics {
     pub(crate) registry: Registry,
@@ -16,6 +18,7 @@ pub(crate) struct Metrics {
     pub(crate) lines: Gauge,
     pub(crate) access_log_dropped: Counter,
     pub(crate) concurrency: Gauge,
+    pub(crate) nodes: NodeMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,7 +55,8 @@ impl Metrics {
             "How many reads the node with the fewest is given at a time; 0: no bound",
             concurrency.clone(),
         );
-        Self { registry, requests, hops, epoch, lines, access_log_dropped, concurrency }
+        let nodes = NodeMetrics::register(&mut registry);
+        Self { registry, requests, hops, epoch, lines, access_log_dropped, concurrency, nodes }
     }
 
     pub(crate) fn count(&self, event: Hop) {

@@ -22,8 +22,12 @@ pub(crate) enum Tried {
     Answered(StatusCode),
     /// It did not.
     Failed(SendFailed),
-    /// It was not asked: the ring names no owner, or the owner is in doubt.
+    /// It answered with an error that no node gives: something else has answered in its place.
+    Faulty,
+    /// It was not asked: the ring names no owner, or the owner is silent.
     NotAsked,
+    /// It was not asked though it answers: it is ejected, or gets only a share of its reads.
+    PassedBy,
 }
 
 /// What to do next.
@@ -66,14 +70,16 @@ pub(crate) fn next(kind: Kind, tried: Tried, met: Met) -> Next {
         (Tried::Answered(StatusCode::UNAUTHORIZED), Kind::Write) => Next::Problem(ProblemCode::OwnerUnavailable),
         (Tried::Answered(_), _) => Next::Answer,
         (Tried::Failed(SendFailed::Busy), _) => Next::Problem(ProblemCode::Overloaded),
-        (Tried::Failed(SendFailed::Broken | SendFailed::TimedOut), Kind::Write) => {
+        (Tried::Faulty | Tried::Failed(SendFailed::Broken | SendFailed::TimedOut), Kind::Write) => {
             Next::Problem(ProblemCode::WriteOutcomeUnknown)
         }
         (Tried::Failed(SendFailed::Unreachable) | Tried::NotAsked, Kind::Write) => {
             Next::FreshRingOr(ProblemCode::OwnerUnavailable)
         }
+        // The node is there: a fresh ring would name it too.
+        (Tried::PassedBy, Kind::Write) => Next::Problem(ProblemCode::OwnerUnavailable),
         (Tried::Failed(SendFailed::Broken), Kind::Read) if met.broken < limits::READ_BROKEN_MAX => Next::Again,
-        (Tried::Failed(_) | Tried::NotAsked, Kind::Read) => Next::Detached,
+        (Tried::Failed(_) | Tried::Faulty | Tried::NotAsked | Tried::PassedBy, Kind::Read) => Next::Detached,
     }
 }
 
@@ -86,6 +92,20 @@ mod tests {
         let refused = Tried::Answered(StatusCode::UNAUTHORIZED);
         assert_eq!(next(Kind::Read, refused, Met::default()), Next::Detached);
         assert_eq!(next(Kind::Write, refused, Met::default()), Next::Problem(ProblemCode::OwnerUnavailable));
+    }
+
+    #[test]
+    fn a_node_that_is_passed_by_costs_writes_at_once_and_no_reads() {
+        assert_eq!(next(Kind::Read, Tried::PassedBy, Met::default()), Next::Detached);
+        let refused = next(Kind::Write, Tried::PassedBy, Met::default());
+        assert_eq!(refused, Next::Problem(ProblemCode::OwnerUnavailable));
+    }
+
+    #[test]
+    fn an_error_that_is_not_a_nodes_is_never_shown() {
+        assert_eq!(next(Kind::Read, Tried::Faulty, Met::default()), Next::Detached);
+        let unknown = next(Kind::Write, Tried::Faulty, Met::default());
+        assert_eq!(unknown, Next::Problem(ProblemCode::WriteOutcomeUnknown));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use origin::{ChangeRow, NodeRow, RingDigest, RingState};
 use placement::ring::RingInvalid;
-use placement::{Epoch, NodeId, Pool, Ring, Slot, UserId};
+use placement::{Epoch, NodeId, Pool, Ring, Slot, UserId, Weight};
 use service::tls::NodeDialler;
 use wire::ring_document::{ChangeDocument, MemberDocument, MemberState, RingDocument};
 
@@ -33,6 +33,8 @@ pub(crate) struct NodeView {
     pub(crate) pool: Pool,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) up: bool,
+    /// The one that it was started with.
+    pub(crate) weight: Weight,
 }
 
 impl RingView {
@@ -82,6 +84,7 @@ impl RingView {
                 pool: row.pool.clone(),
                 upstream: upstream.unwrap_or_else(|| Arc::new(self.way_to(row))),
                 up: row.lease_left_ms > 0,
+                weight: row.weight,
             }
         };
         rows.iter().map(view).collect()
@@ -99,6 +102,11 @@ impl RingView {
         &self.nodes
     }
 
+    /// The registered nodes that the ring names.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &NodeView> {
+        self.nodes.iter().filter(|node| self.ring.as_ref().is_some_and(|ring| ring.member(&node.id).is_some()))
+    }
+
     /// The slot that a user is served under.
     pub(crate) fn slot_of_user(&self, user: &UserId) -> Slot {
         self.ring.as_ref().map_or_else(|| Slot::of_user(user), |ring| ring.slot_of_user(user))
@@ -109,13 +117,10 @@ impl RingView {
         self.owners.get(self.ring.as_ref()?.owner_index(slot))?.as_ref()
     }
 
-    /// Ways for a detached read, other than `not`, those that look well first.
-    pub(crate) fn others(&self, not: Option<&Arc<Upstream>>) -> Vec<Arc<Upstream>> {
-        let mut others: Vec<&NodeView> =
-            self.nodes.iter().filter(|node| not.is_none_or(|not| !Arc::ptr_eq(not, &node.upstream))).collect();
-        rand::seq::SliceRandom::shuffle(others.as_mut_slice(), &mut rand::rng());
-        others.sort_by_key(|node| (!node.up, node.upstream.is_in_doubt()));
-        others.into_iter().map(|node| Arc::clone(&node.upstream)).collect()
+    /// The weight of a node: a member's is the ring's, any other's is its own.
+    pub(crate) fn weight(&self, node: &NodeView) -> Weight {
+        let member = self.ring.as_ref().and_then(|ring| ring.member(&node.id));
+        member.map_or(node.weight, |member| member.weight)
     }
 
     /// The JSON of `GET /v1/ring`.
@@ -143,5 +148,31 @@ impl RingView {
             pinned_users: self.ring.as_ref().map_or(0, |ring| ring.pinned_users().count()),
             change: self.change.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use placement::Member;
+
+    use super::*;
+
+    /// A ring of nodes of these weights, all up.
+    pub(crate) fn view_of(weights: &[u32]) -> RingView {
+        let id = |index: usize| format!("n{index}").parse::<NodeId>().expect("a name");
+        let weight = |weight: u32| Weight::try_from(weight).expect("a weight");
+        let row = |(index, _): (usize, &u32)| NodeRow {
+            id: id(index),
+            address: format!("127.0.0.1:{}", index + 1),
+            weight: Weight::default(),
+            incarnation: placement::Incarnation(1),
+            lease_left_ms: 1_000,
+            leaving: false,
+        };
+        let rows: Vec<NodeRow> = weights.iter().enumerate().map(row).collect();
+        let member = |(index, of): (usize, &u32)| Member { id: id(index), weight: weight(*of) };
+        let members = weights.iter().enumerate().map(member).collect();
+        let ring = Ring::new(Epoch(1), members, |_| id(0)).expect("a ring");
+        RingView { ring: Some(ring), ..RingView::default() }.with_nodes(&rows)
     }
 }

@@ -19,6 +19,8 @@ use service::tls::NodeDialler;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::health::load::Load;
+use crate::health::standing::Standing;
 use crate::limits;
 use crate::shed::NodePlaces;
 
@@ -37,8 +39,11 @@ pub(crate) struct Upstream {
     lines: Lines,
     idle: Mutex<Vec<Idle>>,
     connections: Arc<Semaphore>,
-    in_doubt: AtomicBool,
+    standing: Standing,
+    load: Load,
     probing: AtomicBool,
+    /// One look at its health route at a time.
+    looking: tokio::sync::Mutex<()>,
     token_refused: AtomicBool,
     /// Made when requests are shed and the node is first asked.
     pub(crate) places: OnceLock<NodePlaces>,
@@ -80,8 +85,10 @@ impl Upstream {
             lines: Lines::default(),
             idle: Mutex::default(),
             connections: Arc::new(Semaphore::new(limits::CONNECTIONS_PER_NODE)),
-            in_doubt: AtomicBool::new(false),
+            standing: Standing::new(),
+            load: Load::default(),
             probing: AtomicBool::new(false),
+            looking: tokio::sync::Mutex::new(()),
             token_refused: AtomicBool::new(false),
             places: OnceLock::new(),
         }
@@ -101,9 +108,19 @@ impl Upstream {
         self.lines.open()
     }
 
-    /// Whether the node did not answer lately: requests need not find that out again.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.in_doubt.load(Ordering::Acquire)
+    /// Whether requests may be sent there.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// What is under way there.
+    pub(crate) fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// Whether it is being probed after a failed request.
+    pub(crate) fn is_probed(&self) -> bool {
+        self.probing.load(Ordering::Acquire)
     }
 
     /// Whether the node took the cluster's token; said when it changes, for its users' writes get 503 meanwhile.
@@ -225,13 +242,15 @@ impl Upstream {
     }
 
     /// Has the node probed until it answers: one failed request may be the fault of a busy moment, a failed probe counts.
-    fn doubt(self: &Arc<Self>) {
+    pub(crate) fn doubt(self: &Arc<Self>) {
         if !self.probing.swap(true, Ordering::AcqRel) {
             tokio::spawn(probe_until_well(Arc::downgrade(self)));
         }
     }
 
-    async fn answers_its_health_route(&self) -> bool {
+    /// Whether the node answers its health route now.
+    pub(crate) async fn answers_its_health_route(&self) -> bool {
+        let _one_at_a_time = self.looking.lock().await;
         let probe = async {
             let mut sender = self.connect().await.ok()?;
             let request =
@@ -258,11 +277,13 @@ async fn probe_until_well(upstream: std::sync::Weak<Upstream>) {
         {
             let Some(upstream) = upstream.upgrade() else { return };
             let well = upstream.answers_its_health_route().await;
-            upstream.in_doubt.store(!well, Ordering::Release);
+            upstream.standing.set_in_doubt(!well);
             if well {
                 upstream.probing.store(false, Ordering::Release);
                 return;
             }
+            // What ends this is an answer, not time: it is not to be ejected for the same.
+            upstream.load.forgive();
             // The connections of a dead process would only be found dead one by one.
             upstream.close_idle();
         }

@@ -51,11 +51,7 @@ async fn read(
     })
 }
 
-async fn put(
-    node: &Arc<Node>,
-    request: Request<Incoming>,
-    until: Option<Instant>,
-) -> Result<Response<Body>, Refusal> {
+async fn put(node: &Arc<Node>, request: Request<Incoming>, until: Option<Instant>) -> Result<Response<Body>, Refusal> {
     let name = name_of(node, &request)?;
     let precondition = write_precondition(request.headers()).map_err(bad_condition)?;
     let content_type =

@@ -11,6 +11,7 @@ use serde::Serialize;
 use service::request_metrics::{METRICS_TEXT, encode};
 
 use crate::gateway::Gateway;
+use crate::health::watch::count_conditions;
 
 /// Alive: the process answers.
 pub(super) async fn healthz() -> &'static str {
@@ -36,9 +37,12 @@ pub(super) async fn readyz(State(gateway): State<Arc<Gateway>>) -> impl IntoResp
     if !gateway.ring.origin_reached() {
         reasons.push("the database cannot be polled: routing goes on by the ring copy held".to_owned());
     }
-    for node in view.nodes().iter().filter(|node| view.ring().is_some_and(|ring| ring.member(&node.id).is_some())) {
-        if !node.up || node.upstream.is_in_doubt() {
+    for node in view.members() {
+        let standing = node.upstream.standing();
+        if !node.up || standing.is_silent() {
             reasons.push(format!("member {} does not answer", node.id));
+        } else if standing.is_ejected() {
+            reasons.push(format!("member {} is ejected: it fails more than the others", node.id));
         }
     }
     let state = if gateway.draining.load(Ordering::Acquire) {
@@ -64,5 +68,6 @@ pub(super) async fn metrics(State(gateway): State<Arc<Gateway>>) -> impl IntoRes
     let limits = view.nodes().iter().filter_map(|node| Some(node.upstream.places.get()?.reads_limit() as i64));
     gateway.metrics.concurrency.set(limits.min().unwrap_or(0));
     gateway.metrics.lines.set(view.nodes().iter().map(|node| node.upstream.lines() as i64).sum());
+    count_conditions(&gateway, &view);
     ([(header::CONTENT_TYPE, METRICS_TEXT)], encode(&gateway.metrics.registry))
 }

@@ -1,23 +1,30 @@
 //! `GET /`: who owns how much, who is there, what is moving. Plain HTML, no script, no outside resource.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Html;
+use placement::NodeId;
 use wire::ring_document::{MemberState, RingDocument};
 
 use crate::gateway::Gateway;
+use crate::ring_view::NodeView;
 
 pub(super) async fn page(State(gateway): State<Arc<Gateway>>) -> Html<String> {
-    Html(render(&gateway.ring.view().document(), gateway.drill.is_some()))
+    let view = gateway.ring.view();
+    let is_ejected = |node: &&NodeView| node.upstream.standing().is_ejected();
+    let ejected = view.members().filter(is_ejected).map(|node| node.id.clone()).collect();
+    Html(render(&view.document(), &ejected, gateway.drill.is_some()))
 }
 
 /// Node names and actions are made of letters, digits and `.` `_` `-`; addresses and all else are escaped all the same.
-fn render(ring: &RingDocument, drill: bool) -> String {
+fn render(ring: &RingDocument, ejected: &BTreeSet<NodeId>, drill: bool) -> String {
     let mut rows = String::new();
     for member in &ring.members {
         let state = match member.state {
+            MemberState::Up if ejected.contains(&member.id) => "ejected",
             MemberState::Up => "up",
             MemberState::Down => "down",
         };
@@ -45,7 +52,8 @@ fn render(ring: &RingDocument, drill: bool) -> String {
             change.to_epoch
         ),
     };
-    let pinned = if ring.pinned_users == 1 { "1 user has".to_owned() } else { format!("{} users have", ring.pinned_users) };
+    let pinned =
+        if ring.pinned_users == 1 { "1 user has".to_owned() } else { format!("{} users have", ring.pinned_users) };
     let drill = if drill { DRILL } else { "" };
     PAGE.replace("@DRILL@", drill)
         .replace("@EPOCH@", &ring.epoch.to_string())
@@ -66,7 +74,7 @@ const PAGE: &str = r#"<!doctype html><html lang="en"><head><meta charset="utf-8"
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>shardcache</title>
 <style>:root{color-scheme:light dark}body{font:16px system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8886}
-.down{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1>@DRILL@<p>Ring epoch @EPOCH@. @PINNED@ a slot of their own. @CHANGE@</p>
+.down,.ejected{color:#c33;font-weight:bold}</style></head><body><h1>shardcache</h1>@DRILL@<p>Ring epoch @EPOCH@. @PINNED@ a slot of their own. @CHANGE@</p>
 <table><thead><tr><th>node<th>address<th>pool<th>weight<th>slots<th>share<th>state</tr></thead><tbody>@ROWS@</tbody></table>
 <p><a href="/v1/ring">ring as JSON</a> · <a href="/readyz">readiness</a> · <a href="/metrics">metrics</a></p></body></html>
 "#;
@@ -88,14 +96,8 @@ mod tests {
             slots: 4096,
             state: MemberState::Down,
         };
-        let ring = RingDocument {
-            epoch: Epoch(7),
-            slots: 4096,
-            members: vec![member],
-            pinned_users: 0,
-            change: None,
-        };
-        let page = render(&ring, true);
+        let ring = RingDocument { epoch: Epoch(7), slots: 4096, members: vec![member], pinned_users: 0, change: None };
+        let page = render(&ring, &BTreeSet::new(), true);
         assert!(page.contains("&lt;script&gt;:1") && !page.contains("<script>"));
         assert!(page.contains("Fault drill"));
         assert!(page.contains("Ring epoch 7") && page.contains("100.0 %"));

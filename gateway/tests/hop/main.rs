@@ -5,6 +5,7 @@
 mod lines;
 mod scripted_line;
 mod scripted_node;
+mod sick;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +37,10 @@ struct Cluster {
 impl Cluster {
     /// A gateway that knows a ring of these nodes, `n1` first.
     async fn start(addresses: &[SocketAddr]) -> Self {
+        Self::start_with(Config::default(), addresses).await
+    }
+
+    async fn start_with(config: Config, addresses: &[SocketAddr]) -> Self {
         let directory = tempfile::tempdir().expect("directory");
         let url = DatabaseUrl::Sqlite(directory.path().join("ring.db"));
         let origin = Origin::open(&url, OpenOptions::default()).expect("open");
@@ -53,7 +58,7 @@ impl Cluster {
         origin.init_ring(&ring).await.expect("init");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let stop = CancellationToken::new();
-        let running = start(Config::default(), origin.clone(), listener, stop.clone()).await.expect("start");
+        let running = start(config, origin.clone(), listener, stop.clone()).await.expect("start");
         let cluster = Self {
             gateway: running.address(),
             origin,

@@ -59,6 +59,11 @@ const VARIABLES: &[&str] = &[
     "SHARDCACHE_NODE_CLIENT_CERT",
     "SHARDCACHE_NODE_CLIENT_KEY",
     "SHARDCACHE_REDIRECT_LISTEN",
+    "SHARDCACHE_HEALTH_EVERY",
+    "SHARDCACHE_OUTLIER",
+    "SHARDCACHE_RETRY_BUDGET",
+    "SHARDCACHE_HEDGE",
+    "SHARDCACHE_BALANCE",
 ];
 
 /// The settings of this process, from flags and environment.
