@@ -14,6 +14,7 @@ use wire::headers::{CACHE_STATUS, DEFAULT_CONTENT_TYPE, X_SHARDCACHE_DETACHED, X
 
 use super::conditions::{BadCondition, write_precondition};
 use super::{answer, reads};
+use crate::accounting::Work;
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
@@ -67,6 +68,7 @@ async fn delete(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Respons
 }
 
 async fn write(node: &Arc<Node>, request: WriteRequest) -> Response<Body> {
+    node.accounting.work(request.name.user.as_str(), Work::Write);
     let mut response = match node.write(request).await {
         Ok(answer) => answer::written(&answer),
         Err(refused) => answer::write_refused(&refused),
