@@ -18,6 +18,7 @@ use crate::http::App;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::route_user::Keyless;
+use crate::users::{ShowUsers, Users};
 
 /// The settings of a gateway, checked.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Config {
     pub keyless: Keyless,
     /// The largest value, in bytes.
     pub max_value_bytes: u64,
+    /// How `GET /v1/users/top` names users.
+    pub show_users: ShowUsers,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
 }
@@ -38,6 +41,7 @@ impl Default for Config {
             cluster_token: None,
             keyless: Keyless::Reject,
             max_value_bytes: 1 << 20,
+            show_users: ShowUsers::Off,
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -50,6 +54,7 @@ pub(crate) struct Gateway {
     pub(crate) authorization: Option<HeaderValue>,
     pub(crate) ring: Arc<RingFollower>,
     pub(crate) metrics: Metrics,
+    pub(crate) users: Users,
     pub(crate) in_progress: Semaphore,
     pub(crate) draining: AtomicBool,
 }
@@ -69,6 +74,7 @@ impl Gateway {
     fn new(config: Config, origin: Origin) -> Self {
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
+            users: Users::new(config.show_users),
             config,
             ring: Arc::new(RingFollower::new(origin)),
             metrics: Metrics::new(),

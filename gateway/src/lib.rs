@@ -15,6 +15,8 @@ mod retry;
 mod ring_view;
 mod route_user;
 mod upstream;
+mod users;
 
 pub use gateway::{Config, start};
 pub use route_user::Keyless;
+pub use users::{ShowUsers, UsersSettings};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gateway::{Config, Keyless};
+use gateway::{Config, Keyless, UsersSettings};
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
 
@@ -48,6 +48,8 @@ struct Settings {
     /// The largest value.
     #[arg(long, env = "SHARDCACHE_MAX_VALUE_BYTES", default_value = "1MiB", hide_env_values = true)]
     max_value_bytes: ByteSize,
+    #[command(flatten)]
+    users: UsersSettings,
     /// How long a stop waits for requests in progress.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
@@ -81,6 +83,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         cluster_token: settings.cluster_token,
         keyless: settings.keyless,
         max_value_bytes: settings.max_value_bytes.bytes(),
+        show_users: settings.users.show_users,
         drain_timeout: settings.drain_timeout.get(),
     };
     tracing::info!(listen = %listener.local_addr()?, "starting");

@@ -12,7 +12,7 @@ const USAGE_EXIT_CODE: i32 = 2;
 const PREFIX: &str = "SHARDCACHE_";
 /// Every variable of the product. One file of variables may serve several programs, so a program warns only of variables
 /// that none of them knows.
-const VARIABLES: [&str; 19] = [
+const VARIABLES: [&str; 20] = [
     "SHARDCACHE_LISTEN",
     "SHARDCACHE_ADVERTISE",
     "SHARDCACHE_NODE_ID",
@@ -29,6 +29,7 @@ const VARIABLES: [&str; 19] = [
     "SHARDCACHE_CLUSTER_TOKEN",
     "SHARDCACHE_MAX_VALUE_BYTES",
     "SHARDCACHE_KEYLESS",
+    "SHARDCACHE_SHOW_USERS",
     "SHARDCACHE_LOG_FORMAT",
     "SHARDCACHE_NODES",
     "SHARDCACHE_DATA_DIR",
