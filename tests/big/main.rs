@@ -46,11 +46,11 @@ async fn use_it(user: &User, reads: usize) {
 
 /// Four users of each node make a twentieth of the requests that one user makes. Returns that one's owner.
 async fn one_of_twenty_times_the_others(cluster: &Cluster) -> String {
-    let mut places: Vec<String> = vec!["n1".to_owned(), "n2".to_owned()].repeat(4);
+    let mut places = ["n1", "n2"].repeat(4);
     for number in 0.. {
         let id = format!("other-{number}");
         let owner = owner(cluster, &id).await;
-        if let Some(place) = places.iter().position(|place| *place == owner) {
+        if let Some(place) = places.iter().position(|&place| place == owner) {
             places.swap_remove(place);
             use_it(&cluster.user(&id), READS).await;
         }
