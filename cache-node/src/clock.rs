@@ -21,7 +21,7 @@ impl Moment {
     }
 
     /// From nanoseconds.
-    pub(crate) fn from_nanos(nanos: u64) -> Self {
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 

@@ -16,6 +16,7 @@ mod listing;
 pub(crate) mod reads;
 #[cfg(test)]
 mod tests;
+mod users;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ impl App {
             .route("/internal/refresh", post(control::refresh))
             .route("/internal/slots", get(control::slots))
             .route("/internal/load", get(control::load))
+            .route(wire::users::NODE_TOP_PATH, get(users::top))
             .route("/internal/handoffs/{stream}", get(handoffs::receive))
             .route(wire::line::PATH, get(lines::open))
             .fallback(|| async { answer::problem::<Body>(ProblemCode::NotFound, "see the README for the routes") })
@@ -85,6 +87,7 @@ impl App {
         let request_id = service::request_id::of(request.headers());
         let route = Route::of(request.method(), request.uri().path());
         let until = deadline::until(request.headers(), began);
+        let (user, received) = users::asking(node, &request);
         let mut response = match node.in_progress.try_acquire() {
             Err(_) => unread(request, reads::overloaded()),
             Ok(_permit) if !self.authorised(&request) => unread(request, unauthorised()),
@@ -97,6 +100,10 @@ impl App {
                 _ => entries::respond(node, request, until).await,
             },
         };
+        if let Some(user) = user {
+            let sent = if route == Route::head { 0 } else { response.body().size_hint().lower() };
+            reads::account(node, user.as_str(), response.status(), received + sent);
+        }
         reads::conclude(node, &mut response, route, began.elapsed());
         response.headers_mut().insert(X_REQUEST_ID, request_id);
         response

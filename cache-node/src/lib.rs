@@ -2,6 +2,7 @@
 //!
 //! [`start`] runs one node; several may run in one process.
 
+mod accounting;
 mod audit;
 mod clock;
 mod config;

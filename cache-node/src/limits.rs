@@ -37,6 +37,10 @@ pub(crate) const SEAL_MAX: Duration = Duration::from_secs(15);
 pub(crate) const SEAL_DRAIN: Duration = Duration::from_secs(8);
 /// How many data-plane requests may be in progress; more are answered `overloaded`.
 pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;
+/// How many users have an account of what they cost; the largest are always among them. Some 400 KiB with the longest names.
+pub(crate) const USER_COUNTERS: usize = 1024;
+/// One of how many answers from L1 is counted, as that many: a look at the counters costs a tenth of such an answer.
+pub(crate) const HITS_PER_SAMPLE: u32 = 16;
 /// The most bytes of an entry that an answer at once copies: hardly more than the system call copies again.
 pub(crate) const HIT_COPIED_MAX: usize = 16 << 10;
 /// Room for the head of such an answer, beside long texts: else it grows as it is put together.

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 use wire::line::SharedHeaders;
 
+use crate::accounting::Accounting;
 use crate::audit::Auditor;
 use crate::clock::Moment;
 use crate::config::Config;
@@ -49,6 +50,7 @@ pub(crate) struct Node {
     pub(crate) handoff: Handoff,
     pub(crate) lines: Lines,
     pub(crate) auditor: Auditor,
+    pub(crate) accounting: Accounting,
     pub(crate) metrics: Arc<Metrics>,
     /// Loads and their round trips, registered writes and audits: a stop waits for them (protocol X4).
     pub(crate) work: TaskTracker,
@@ -136,6 +138,7 @@ impl Node {
             handoff: Handoff::default(),
             lines: Lines::default(),
             auditor: Auditor::new(config.audit_every, rand::random()),
+            accounting: Accounting::new(Moment::now()),
             metrics,
             work,
             in_progress: Semaphore::new(limits::REQUESTS_IN_PROGRESS_MAX),

@@ -1,4 +1,4 @@
-//! The control plane of a node, as the migrator calls it: copy, seal, settle, refresh, slots, load.
+//! The control plane of a node, as the migrator calls it: copy, seal, settle, refresh, slots, load, top users.
 //!
 //! Every call is safe to repeat; this client itself never sends one twice.
 
@@ -19,6 +19,7 @@ use service::tls::NodeDialler;
 use tokio::time::timeout;
 use wire::Problem;
 use wire::control::{self, CopyReport, CopyRequest, LoadReport, SealReport, SealRequest, SettleReport, SlotsReport};
+use wire::users::{UsersReport, node_top_path};
 
 pub use crate::answer::Malformed;
 use crate::answer::problem;
@@ -118,6 +119,11 @@ impl NodeClient {
     /// What the node has done since its start.
     pub async fn load(&self, address: &str) -> Result<LoadReport, ControlError> {
         self.json(Method::GET, address, control::LOAD_PATH, NOTHING).await
+    }
+
+    /// The users that cost the node most, at most `limit`, which is at most [`wire::users::TOP_MAX`].
+    pub async fn top_users(&self, address: &str, limit: usize) -> Result<UsersReport, ControlError> {
+        self.json(Method::GET, address, &node_top_path(limit), NOTHING).await
     }
 
     async fn json<T: DeserializeOwned>(

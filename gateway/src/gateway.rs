@@ -34,6 +34,7 @@ use crate::rate::{RateLimits, RateSettings};
 use crate::retry_budget::RetryBudget;
 use crate::route_user::Keyless;
 use crate::shed::{ShedSettings, Shedding};
+use crate::users::{ShowUsers, Users};
 
 /// The settings of a gateway, checked.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Config {
     pub keyless: Keyless,
     /// The largest value, in bytes.
     pub max_value_bytes: u64,
+    /// How `GET /v1/users/top` names users.
+    pub show_users: ShowUsers,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
     /// How callers are told apart.
@@ -74,6 +77,7 @@ impl Default for Config {
             cluster_token: None,
             keyless: Keyless::Reject,
             max_value_bytes: 1 << 20,
+            show_users: ShowUsers::Off,
             drain_timeout: Duration::from_secs(10),
             auth: Auth::None,
             clients: ClientSettings::default(),
@@ -98,6 +102,7 @@ pub(crate) struct Gateway {
     pub(crate) access_log: Option<Arc<AccessLog>>,
     pub(crate) ring: Arc<RingFollower>,
     pub(crate) metrics: Metrics,
+    pub(crate) users: Users,
     pub(crate) in_progress: Semaphore,
     pub(crate) draining: AtomicBool,
     pub(crate) rate: Option<RateLimits>,
@@ -161,6 +166,7 @@ impl Gateway {
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             ring: Arc::new(RingFollower::new(origin, config.dialler.clone())),
+            users: Users::new(config.show_users),
             balancer: Balancer::new(config.nodes.balance),
             retry_budget: RetryBudget::new(config.nodes.retry_budget),
             latencies: Latencies::new(match config.nodes.hedge {

@@ -65,6 +65,7 @@ impl Pages {
             .route("/openapi.json", get(openapi::document))
             .route("/v1/ring", get(ring::ring))
             .route("/v1/ring/locate", get(ring::locate))
+            .route("/v1/users/top", get(crate::users::top))
             .fallback(|| async { problem::<Body>(ProblemCode::NotFound, "see the README for the routes") })
             .method_not_allowed_fallback(|| async { problem::<Body>(ProblemCode::MethodNotAllowed, "see Allow") })
             .with_state(Arc::clone(&gateway));

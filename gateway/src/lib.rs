@@ -31,6 +31,7 @@ mod ring_view;
 mod route_user;
 mod shed;
 mod upstream;
+mod users;
 
 pub use access_log::{AccessLogKind, AccessLogSettings, LogHashKey};
 pub use balance::Balance;
@@ -44,3 +45,4 @@ pub use rate::{Quota, QuotaInvalid, RateSettings};
 pub use redirect::redirect_to_https;
 pub use route_user::{Keyless, KeylessInvalid};
 pub use shed::{Concurrency, ConcurrencyInvalid, ShedSettings};
+pub use users::{ShowUsers, UsersSettings};

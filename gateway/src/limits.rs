@@ -54,6 +54,14 @@ pub(crate) const ANSWER_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest multi-get body, in bytes: 256 keys of 1 KiB, escaped, fit.
 pub(crate) const MGET_BODY_MAX: u64 = 2 * 1024 * 1024;
+/// How many requests for the users that cost most may be in progress: each asks every node.
+pub(crate) const USERS_TOP_IN_PROGRESS: usize = 4;
+/// How many nodes are asked for their users at the same time.
+pub(crate) const USERS_TOP_ASKED_AT_ONCE: usize = 16;
+/// How long all of them together may take to answer that.
+pub(crate) const USERS_TOP_DEADLINE: Duration = Duration::from_secs(2);
+/// The most bytes of such an answer: 100 users with the longest names take half of it.
+pub(crate) const USERS_TOP_ANSWER_MAX: usize = 128 << 10;
 /// How many data-plane requests may be in progress; more are answered `overloaded`.
 pub(crate) const REQUESTS_IN_PROGRESS_MAX: usize = 8192;
 /// The most lines to one node: one for each thread, as far as that goes. More would share fewer writes.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use gateway::{
     AccessLogSettings, Auth, ClientSettings, Config, FaultSettings, IdentitySettings, Keyless, NodePolicy,
-    RateSettings, ShedSettings,
+    RateSettings, ShedSettings, UsersSettings,
 };
 use origin::{DatabaseUrl, OpenOptions, Origin};
 use service::settings::{ByteSize, ClusterToken, HumanDuration, LogFormat};
@@ -54,6 +54,8 @@ struct Settings {
     /// The largest value.
     #[arg(long, env = "SHARDCACHE_MAX_VALUE_BYTES", default_value = "1MiB", hide_env_values = true)]
     max_value_bytes: ByteSize,
+    #[command(flatten)]
+    users: UsersSettings,
     /// How long a stop waits for requests in progress.
     #[arg(long, env = "SHARDCACHE_DRAIN_TIMEOUT", default_value = "10s", hide_env_values = true)]
     drain_timeout: HumanDuration,
@@ -122,6 +124,7 @@ async fn run(settings: Settings) -> anyhow::Result<()> {
         cluster_token: settings.cluster_token,
         keyless: settings.keyless,
         max_value_bytes: settings.max_value_bytes.bytes(),
+        show_users: settings.users.show_users,
         drain_timeout: settings.drain_timeout.get(),
         auth,
         clients: settings.clients,

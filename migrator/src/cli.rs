@@ -7,6 +7,7 @@ use origin::DatabaseUrl;
 use placement::{NodeId, Pool, UserId, Weight};
 use service::settings::{ClusterToken, HumanDuration, LogFormat};
 use service::tls::NodeTls;
+use wire::users::TOP_MAX;
 
 use crate::plan::Verb;
 
@@ -125,6 +126,15 @@ pub enum Command {
         /// How to copy.
         #[command(flatten)]
         copy: CopyOptions,
+    },
+    /// Name users that cost their node so much that they are worth a pool of their own, and change nothing
+    Suggest {
+        /// The most users to name
+        #[arg(long, default_value = "20", value_parser = clap::value_parser!(u32).range(1..=TOP_MAX as i64))]
+        limit: u32,
+        /// The part of its node's work that a user must cost more than: 20% or 0.2
+        #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = share)]
+        above: f64,
     },
     /// Carry the active change on from where it stopped
     Resume {
@@ -252,6 +262,15 @@ fn weight(text: &str) -> Result<Weight, String> {
     Weight::try_from(number).map_err(|invalid| invalid.to_string())
 }
 
+/// A part of the whole, as a number up to 1 or in per cent.
+fn share(text: &str) -> Result<f64, String> {
+    let refused = || "a share is more than 0% and less than 100%, or a number from 0 to 1".to_owned();
+    let (digits, whole) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
+    let number: f64 = digits.trim_end().parse().map_err(|_| refused())?;
+    let share = number / whole;
+    if share > 0.0 && share < 1.0 { Ok(share) } else { Err(refused()) }
+}
+
 /// A grace in its bounds: a lease must be able to lapse for a moment, and users cannot wait for ever.
 pub fn grace(text: &str) -> Result<HumanDuration, String> {
     let grace: HumanDuration = text.parse().map_err(|invalid| format!("{invalid}"))?;
@@ -298,11 +317,26 @@ mod tests {
             &["assign-user", "--pool", "vip"],
             &["assign-user", "ada", "--file", "users", "--pool", "vip"],
             &["assign-user", "ada", "--pool", "v i p"],
+            &["suggest", "--limit", "101"],
+            &["suggest", "--above", "20"],
+            &["suggest", "--above", "0%"],
+            &["suggest", "--above", "NaN"],
             &["watch", "--grace", "0s"],
             &["watch", "--grace", "2h"],
             &["frobnicate"],
         ] {
             assert_eq!(parsed(bad).expect_err("refused").exit_code(), 2, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_share_may_be_in_per_cent() {
+        for text in ["20%", "0.2"] {
+            let Command::Suggest { above, limit } = parsed(&["suggest", "--above", text]).expect("parses").command
+            else {
+                panic!("another verb");
+            };
+            assert_eq!((above, limit), (0.2, 20));
         }
     }
 

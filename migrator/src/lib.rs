@@ -21,6 +21,7 @@ pub mod plan;
 pub mod progress;
 pub mod run;
 pub mod status;
+pub mod suggest;
 pub mod summary;
 pub mod take_over;
 pub mod watch;

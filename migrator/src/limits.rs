@@ -10,6 +10,8 @@ pub const SEAL_WAIT: Duration = Duration::from_secs(10);
 pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
 /// How long one call of a node may take where an answer is due at once.
 pub const CALL_WAIT: Duration = Duration::from_secs(2);
+/// How many nodes are asked who their users are at the same time.
+pub const NODES_ASKED_AT_ONCE: usize = 16;
 /// How long a connection to the database, and then a statement, may take.
 pub const DATABASE_WAIT: Duration = Duration::from_secs(3);
 /// The pause between two tries of a call that may be repeated.

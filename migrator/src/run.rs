@@ -22,7 +22,7 @@ use crate::plan::{self, Verb};
 use crate::progress::Progress;
 use crate::progress::events::ResultLine;
 use crate::watch::standing::{Standing, standing};
-use crate::{forecast, history, operator, status, watch};
+use crate::{forecast, history, operator, status, suggest, watch};
 
 /// What a verb prints on stdout when it ends well.
 pub struct Answer {
@@ -71,6 +71,7 @@ pub async fn execute(cli: Cli) -> Result<Answer, Failure> {
         Command::Init { nodes, wait } => {
             init(&tools.origin, &nodes, wait.get(), &tools.progress).await.map(initialised)
         }
+        Command::Suggest { limit, above } => suggested(&tools, limit as usize, above).await,
         Command::Plan { change } => planned(&tools, &change.into()).await,
         Command::AddNode { node, wait, how } => changed(&tools, node.into(), Some(wait), &how).await,
         Command::RemoveNode { id, how } => changed(&tools, Verb::RemoveNode { id }, None, &how).await,
@@ -144,6 +145,12 @@ async fn planned(tools: &Tools, verb: &Verb) -> Result<Answer, Failure> {
     let plan = plan::make(&ring, verb)?;
     let forecast = forecast::of_plan(&plan, &ring.nodes, &tools.nodes).await;
     Ok(Answer::new(forecast.text(), &forecast))
+}
+
+async fn suggested(tools: &Tools, limit: usize, above: f64) -> Result<Answer, Failure> {
+    let ring = change::ring_state(&tools.origin).await?;
+    let suggestion = suggest::of_cluster(&ring, &tools.nodes, suggest::Wanted { above, limit }).await?;
+    Ok(Answer::new(suggestion.text(), &suggestion))
 }
 
 async fn changed(tools: &Tools, verb: Verb, wait: Option<HumanDuration>, how: &How) -> Result<Answer, Failure> {

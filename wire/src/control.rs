@@ -6,6 +6,7 @@
 //! `POST /internal/refresh`                 no body           → 204: the node has read its slots anew
 //! `GET  /internal/slots`                                     → 200 [`SlotsReport`]
 //! `GET  /internal/load`                                      → 200 [`LoadReport`]
+//! `GET  /internal/users/top?limit=N`                         → 200 [`crate::users::UsersReport`]
 //! `GET  /internal/handoffs/{stream}` with `Upgrade`           → 101: the stream of [`crate::handoff`], from an old owner
 
 use placement::{ChangeId, Epoch, Incarnation, NodeId, PinnedUser, Slot, Tenure};

@@ -7,5 +7,6 @@ pub mod headers;
 pub mod line;
 pub mod problem;
 pub mod ring_document;
+pub mod users;
 
 pub use problem::{Problem, ProblemCode};

@@ -16,6 +16,7 @@ use wire::headers::{CACHE_STATUS, DEFAULT_CONTENT_TYPE, X_SHARDCACHE_DETACHED, X
 use super::conditions::{BadCondition, write_precondition};
 use super::deadline::read_until;
 use super::{answer, reads};
+use crate::accounting::Work;
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::node::Node;
@@ -74,6 +75,7 @@ async fn delete(
 }
 
 async fn write(node: &Arc<Node>, request: WriteRequest) -> Response<Body> {
+    node.accounting.work(request.name.user.as_str(), Work::Write);
     let mut response = match node.write(request).await {
         Ok(answer) => answer::written(&answer),
         Err(refused) => answer::write_refused(&refused),

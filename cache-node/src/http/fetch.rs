@@ -11,6 +11,7 @@ use wire::headers::X_REQUEST_ID;
 use super::hit::{Found, append, end, lines, plain};
 use super::{answer, listing, reads};
 use crate::clock::Moment;
+use crate::entry_name::EntryName;
 use crate::node::Node;
 use crate::read_path::Read;
 
@@ -24,15 +25,16 @@ pub(super) fn begin(node: &Arc<Node>, get: &PlainGet<'_>) -> Option<AnswerSoon> 
         let request_id = request_id.as_deref();
         let read = match node.in_progress.try_acquire() {
             Ok(_permit) => node.read(&name).await,
-            Err(_) => return in_full(&node, reads::overloaded(), request_id, began),
+            Err(_) => return in_full(&node, &name, reads::overloaded(), request_id, began),
         };
         if let Ok(read) = &read
             && let Some(found) = read.content.as_deref().and_then(Found::stored)
         {
-            listing::count(&node, read);
+            listing::count(&node, &name, read);
+            reads::account(&node, name.user.as_str(), StatusCode::OK, found.value_bytes());
             return fetched(&node, &found, read, request_id, began);
         }
-        in_full(&node, reads::answer_to(&node, &HeaderMap::new(), read), request_id, began)
+        in_full(&node, &name, reads::answer_to(&node, &name, &HeaderMap::new(), read), request_id, began)
     }))
 }
 
@@ -47,7 +49,14 @@ fn fetched(node: &Node, found: &Found<'_>, read: &Read, request_id: Option<&[u8]
 }
 
 /// Any other answer.
-fn in_full(node: &Node, mut response: Response<Bytes>, request_id: Option<&[u8]>, began: Moment) -> Vec<u8> {
+fn in_full(
+    node: &Node,
+    name: &EntryName,
+    mut response: Response<Bytes>,
+    request_id: Option<&[u8]>,
+    began: Moment,
+) -> Vec<u8> {
+    reads::account(node, name.user.as_str(), response.status(), response.body().len() as u64);
     reads::conclude(node, &mut response, Route::get, Moment::now().since(began));
     let mut answer = format!("HTTP/1.1 {}\r\n", response.status()).into_bytes();
     for (name, value) in response.headers() {

@@ -34,6 +34,7 @@ pub(super) fn answer(node: &Node, get: &PlainGet<'_>, answer: &mut Vec<u8>) -> O
     let lines = seen.hit_lines.get_or_init(|| lines(node, L1_HIT, seen.epoch.0));
     append(&Found::held(&held), lines, request_id, answer);
     count(node, Route::get, began);
+    node.accounting.hit(name.user, held.value_bytes().len(), began);
     Some(())
 }
 
@@ -66,6 +67,10 @@ impl<'a> Found<'a> {
             etag: Cow::Borrowed(held.etag()),
             value: held.value_bytes(),
         }
+    }
+
+    pub(super) fn value_bytes(&self) -> u64 {
+        self.value.len() as u64
     }
 
     /// `None`: one of its texts is nothing that a header may hold.
@@ -104,6 +109,7 @@ pub(crate) fn answer_on_line(node: &Node, question: &PlainQuestion<'_>, out: &mu
     };
     write_entry(out, *id, *about, &entry, *head_only).ok()?;
     count(node, if *head_only { Route::head } else { Route::get }, began);
+    node.accounting.hit(name.user, if *head_only { 0 } else { found.value.len() }, began);
     Some(())
 }
 

@@ -18,6 +18,7 @@ use wire::headers::CACHE_STATUS;
 
 use super::answer;
 use super::entries::{body_failed, is_detached, user_of};
+use crate::accounting::Work;
 use crate::entry_name::EntryName;
 use crate::limits;
 use crate::metrics::{BypassLabels, Tier, TierLabels};
@@ -40,6 +41,7 @@ async fn list_page(node: &Arc<Node>, request: &Request<Incoming>) -> Result<Resp
     // One more than asked for tells whether there is a next page.
     let wanted = ListRequest { limit: page.limit + 1, ..page.clone() };
     node.metrics.origin_reads.inc();
+    node.accounting.work(user.as_str(), Work::OriginRead);
     let found = node.origin.list_entries(&user, &wanted).await;
     let mut entries = found.map_err(|error| Box::new(answer::origin_failed(&error)))?;
     let more = entries.len() > page.limit as usize;
@@ -108,7 +110,7 @@ async fn mget_entries(node: &Arc<Node>, request: Request<Incoming>) -> Result<Re
         .iter()
         .zip(&reads)
         .map(|(name, read)| {
-            count(node, read);
+            count(node, name, read);
             let entry = read.content.as_ref()?;
             Some(MgetEntry::new(&name.key, &entry.value, &entry.content_type, entry.version))
         })
@@ -119,15 +121,18 @@ async fn mget_entries(node: &Arc<Node>, request: Request<Incoming>) -> Result<Re
     Ok(response)
 }
 
-/// Counts a read by the tier that answered it.
-pub(super) fn count(node: &Node, read: &Read) {
-    let tier = match read.source {
-        Source::L1 => Tier::l1,
-        Source::Bypass(_) => Tier::bypass,
-        _ if read.collapsed => Tier::collapsed,
-        Source::L2 => Tier::l2,
-        Source::Origin { .. } => Tier::origin,
+/// Counts a read by the tier that answered it, and what it took for its user.
+pub(super) fn count(node: &Node, name: &EntryName, read: &Read) {
+    let (tier, work) = match read.source {
+        Source::L1 => (Tier::l1, None),
+        Source::Bypass(_) => (Tier::bypass, Some(Work::OriginRead)),
+        _ if read.collapsed => (Tier::collapsed, Some(Work::Joined)),
+        Source::L2 => (Tier::l2, Some(Work::L2Read)),
+        Source::Origin { .. } => (Tier::origin, Some(Work::OriginRead)),
     };
+    if let Some(work) = work {
+        node.accounting.work(name.user.as_str(), work);
+    }
     node.metrics.reads.inc(&TierLabels { tier });
     if let Source::Bypass(bypass) = read.source {
         node.metrics.bypasses.get_or_create(&BypassLabels { reason: bypass.into() }).inc();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Response, header};
+use placement::UserId;
 use service::request_metrics::Route;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::{JoinError, JoinSet};
@@ -41,9 +42,9 @@ pub(super) enum Ended {
 }
 
 /// What an answer needs of its question.
-#[derive(Clone, Copy)]
 struct Question {
     id: u64,
+    user: UserId,
     name: u64,
     head_only: bool,
     began: Instant,
@@ -147,12 +148,13 @@ impl Line {
                 return Ok(());
             }
         }
-        let question = Question { id, name: about, head_only, began: Instant::now() };
+        let name = name.to_entry_name();
+        let question = Question { id, user: name.user.clone(), name: about, head_only, began: Instant::now() };
         if !has_place {
             self.put(question, reads::overloaded());
             return Ok(());
         }
-        let (node, name) = (Arc::clone(&self.node), name.to_entry_name());
+        let node = Arc::clone(&self.node);
         if detached {
             self.begin(question, until, async move { reads::detached(&node, &name, &conditions).await });
         } else if let Some(answer) = reads::at_once(&node, &name, &conditions) {
@@ -193,12 +195,14 @@ impl Line {
     }
 
     fn put(&mut self, question: Question, mut answer: Response<Bytes>) {
-        let Question { id, name, head_only, began } = question;
+        let Question { id, user, name, head_only, began } = question;
         // What goes elsewhere is asked again there, and counted there.
         if !head_only && answer.body().len() > VALUE_MAX {
             write_elsewhere(&mut self.out, id, name);
             return;
         }
+        let sent = if head_only { 0 } else { answer.body().len() as u64 };
+        reads::account(&self.node, user.as_str(), answer.status(), sent);
         let route = if head_only { Route::head } else { Route::get };
         reads::conclude(&self.node, &mut answer, route, began.elapsed());
         if write_answer(&mut self.out, id, name, &answer, head_only).is_err() {

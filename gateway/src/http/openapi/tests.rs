@@ -69,13 +69,14 @@ fn answered_by(code: ProblemCode) -> &'static [&'static str] {
         "mgetEntries",
         "putEntry",
         "statusPage",
+        "topUsers",
     ];
+    const DATA_PLANE_AND_TOP: &[&str] =
+        &["deleteEntry", "getEntry", "headEntry", "listEntries", "mgetEntries", "putEntry", "topUsers"];
     match code {
         ProblemCode::UserIdMissing | ProblemCode::UserIdInvalid | ProblemCode::OwnerUnavailable => OF_A_USER,
-        ProblemCode::RequestInvalid
-        | ProblemCode::RateLimited
-        | ProblemCode::Overloaded
-        | ProblemCode::OriginUnavailable => DATA_PLANE,
+        ProblemCode::OriginUnavailable | ProblemCode::RateLimited => DATA_PLANE,
+        ProblemCode::RequestInvalid | ProblemCode::Overloaded => DATA_PLANE_AND_TOP,
         ProblemCode::KeyInvalid => &["deleteEntry", "getEntry", "headEntry", "mgetEntries", "putEntry"],
         ProblemCode::ValueTooLarge | ProblemCode::RequestTimeout => &["mgetEntries", "putEntry"],
         ProblemCode::EntryNotFound => &["deleteEntry", "getEntry", "headEntry"],
@@ -188,6 +189,11 @@ fn limits_are_those_of_the_code() {
     );
     assert_eq!(schemas["MgetRequest"]["properties"]["keys"]["maxItems"], MGET_MAX_KEYS);
     assert_eq!(schemas["Ring"]["properties"]["slots"]["const"], placement::SLOT_COUNT);
+    let limit = &document["paths"]["/v1/users/top"]["get"]["parameters"][0]["schema"];
+    assert_eq!(
+        (&limit["maximum"], &limit["default"]),
+        (&wire::users::TOP_MAX.into(), &wire::users::TOP_DEFAULT.into())
+    );
     let parameters = document["paths"][ENTRIES_LIST]["get"]["parameters"].as_array().expect("parameters");
     let limit = parameters.iter().find(|parameter| parameter["name"] == "limit").expect("limit");
     assert_eq!(
