@@ -14,6 +14,8 @@ use crate::step::{Label, Model, Steps};
 pub(crate) const OWN: usize = 1;
 /// The key whose user may leave its home.
 pub(crate) const LEAVES: usize = 0;
+/// The key of another user with the same home.
+pub(crate) const NEIGHBOUR: usize = 1;
 
 /// The user of a key.
 pub(crate) fn user(key: usize) -> &'static str {
@@ -26,17 +28,18 @@ pub(crate) fn pinned() -> PinnedUser {
     PinnedUser { slot: Slot::pinned(0).expect("it is the first"), user }
 }
 
-/// P4: a node has found out which slot the request's user is served under, and pauses before it enters the slot. Only a row
-/// that names the user makes a difference: before that it might as well have found out later.
+/// P4: an owner has found out which slot the request's user is served under, and pauses before it enters the slot. This tells
+/// only where the row that the owner holds is outdated, and comes before the request goes on: earlier is no worse than later.
 pub(crate) fn resolve(steps: &mut Steps<'_>, number: usize, process: usize) {
     let model = steps.model;
     let (kind, key) = model.environment.operations[number];
     let running = &steps.state.processes[process];
-    if !running.up || !model.environment.pins() || key != LEAVES || model.has_left(running, key) {
+    let home = model.environment.home(key);
+    let outdated = model.slot_of(steps.state, key) != model.resolved(running, key);
+    if !running.up || !outdated || !running.slots[home].hold.is_mine() {
         return;
     }
-    let home = model.environment.home(key);
-    let label = Label::new("P4", "comes, and its user belongs to the home slot by the row held");
+    let label = Label::new("P4", "comes: by the row held its user belongs to the home slot");
     steps.step(label.at(process).of(number, kind), |after| {
         after.invoke(number, key, home, process);
         after.operations[number].stage = Stage::Resolved;
