@@ -211,7 +211,7 @@ fn pins() -> Vec<Case> {
     let taken_over = patient(without_streams(pin(1, 2, Budget { changes: 1, ..TAKEOVER })));
     let paused = Environment { pauses: true, ..pin(1, 1, CHANGE) };
     let unknown = detached(pin(1, 3, Budget { unknown_writes: 1, ..CHANGE }));
-    let in_l2 = with_l2(pin(1, 2, Budget { changes: 1, ..EVICTIONS }));
+    let in_l2 = patient(without_streams(with_l2(pin(1, 2, Budget { changes: 1, ..EVICTIONS }))));
     vec![
         case(13, "pin-keeps-tenure", &[PinKeepsTenure], pin(1, 1, CHANGE)),
         case(16, "pin-keeps-fence-and-drain-without-unknown", &[PinKeepsFence, DrainWithoutUnknown], unknown),

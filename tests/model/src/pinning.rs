@@ -28,8 +28,9 @@ pub(crate) fn pinned() -> PinnedUser {
     PinnedUser { slot: Slot::pinned(0).expect("it is the first"), user }
 }
 
-/// P4: an owner has found out which slot the request's user is served under, and pauses before it enters the slot. This tells
-/// only where the row that the owner holds is outdated, and comes before the request goes on: earlier is no worse than later.
+/// P4: an owner has found out which slot the request's user is served under, and pauses before it enters the slot. Told only
+/// where the row that it holds is outdated, for a request that comes before the flip might as well come after it: the later it
+/// comes, the newer an answer it must get.
 pub(crate) fn resolve(steps: &mut Steps<'_>, number: usize, process: usize) {
     let model = steps.model;
     let (kind, key) = model.environment.operations[number];
@@ -71,7 +72,7 @@ impl Model {
         if key == LEAVES && state.database.slots[home].pinned { OWN } else { home }
     }
 
-    /// P3.
+    /// P3, within the flip.
     pub(crate) fn pin(&self, after: &mut State, home: u8, own: u8, owner: u8) -> Flip {
         let (home, own) = (usize::from(home), usize::from(own));
         if self.rules.lack(Mutation::PinKeepsSpace) {

@@ -54,7 +54,7 @@ fn every_rule_is_walked_through() {
     let mut walked = BTreeSet::new();
     for environment in environments() {
         let model = Model::new(environment, Rules::WHOLE);
-        for _ in 0..60 {
+        for _ in 0..240 {
             let mut state = model.beginning();
             for _ in 0..80 {
                 let mut next = Vec::new();
