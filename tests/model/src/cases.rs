@@ -1,7 +1,7 @@
 //! For every guard a small environment in which its absence shows, and for every guard that another one makes superfluous an
 //! environment in which it does not.
 
-use crate::catalogue::{NONE, environment};
+use crate::catalogue::{NONE, environment, pinning};
 use crate::environment::{Budget, Environment, Kind};
 use crate::mutation::Mutation;
 
@@ -27,6 +27,7 @@ pub fn needed() -> Vec<Case> {
     all.extend(ownership());
     all.extend(streams());
     all.extend(changes());
+    all.extend(pins());
     all
 }
 
@@ -203,6 +204,29 @@ fn changes() -> Vec<Case> {
     ]
 }
 
+fn pins() -> Vec<Case> {
+    use Mutation::*;
+    let pin = |writes, reads, budget| pinning(scene(writes, reads, budget));
+    let crash = Budget { crashes: 1, ..CHANGE };
+    let taken_over = patient(without_streams(pin(1, 2, Budget { changes: 1, ..TAKEOVER })));
+    let paused = Environment { pauses: true, ..pin(1, 1, CHANGE) };
+    let unknown = detached(pin(1, 3, Budget { unknown_writes: 1, ..CHANGE }));
+    let in_l2 = patient(without_streams(with_l2(pin(1, 2, Budget { changes: 1, ..EVICTIONS }))));
+    vec![
+        case(13, "pin-keeps-tenure", &[PinKeepsTenure], pin(1, 1, CHANGE)),
+        case(16, "pin-keeps-fence-and-drain-without-unknown", &[PinKeepsFence, DrainWithoutUnknown], unknown),
+        case(16, "no-drain-before-a-pin", &[NoDrain], pin(1, 2, CHANGE)),
+        case(15, "read-pinned", &[ReadPinned], pin(1, 1, CHANGE)),
+        case(17, "hit-pinned", &[HitPinned], paused),
+        case(18, "register-pinned", &[RegisterPinned], pin(1, 2, CHANGE)),
+        case(23, "redeem-pinned-in-a-kept-space", &[RedeemPinned, PinKeepsSpace], in_l2),
+        case(20, "takeover-forgets-pinned", &[GainForgetsPinned], Environment { nodes: 3, ..taken_over }),
+        case(18, "claim-forgets-pinned", &[GainForgetsPinned], patient(without_streams(pin(1, 2, crash)))),
+        case(16, "renewal-forgets-pinned", &[RenewalForgetsPinned], pin(1, 1, Budget { renewals: 1, ..CHANGE })),
+        case(13, "unseal-before-the-list", &[UnsealFlippedWithoutTenure], pin(1, 1, CHANGE)),
+    ]
+}
+
 /// Every guard that another one makes superfluous as far as clients can see.
 pub fn superfluous() -> Vec<Case> {
     use Mutation::*;
@@ -226,5 +250,9 @@ pub fn superfluous() -> Vec<Case> {
         case(0, "seal-without-journal", &[SealWithoutJournal], of("late-seal")),
         // Since W2 looks at the reign: see no-drain-and-older-reign.
         case(0, "no-drain", &[NoDrain], there_and_back()),
+        case(0, "pin-keeps-fence", &[PinKeepsFence], of("pin")),
+        case(0, "drain-without-unknown", &[DrainWithoutUnknown], of("pin")),
+        case(0, "pin-keeps-space", &[PinKeepsSpace], of("pin-l2")),
+        case(0, "redeem-pinned", &[RedeemPinned], of("pin-l2")),
     ]
 }

@@ -1,7 +1,8 @@
 //! The environments that the protocol is searched in. Budgets are small so that searches end; where one of them was the
 //! scene of a known bug of an earlier draft, it is just large enough to hold that scene.
 
-use crate::environment::{Budget, Environment, Kind};
+use crate::environment::{Budget, Environment, Kind, Moves};
+use crate::pinning::NEIGHBOUR;
 
 pub(crate) const NONE: Budget = Budget {
     l1_evictions: 0,
@@ -29,6 +30,7 @@ pub fn environments() -> Vec<Environment> {
     all.extend(changes());
     all.extend(redis());
     all.extend(renewals());
+    all.extend(pins());
     all.extend(larger());
     all
 }
@@ -236,6 +238,79 @@ fn renewals() -> Vec<Environment> {
             ..new("late-rows-takeover", "rows are applied late; a change, a takeover, a renewal", 1, 2)
         }
         .with(Budget { expiries: 1, takeovers: 1, changes: 1, renewals: 1, ..NONE }),
+    ]
+}
+
+/// The user of key 0 may get a slot of its own.
+pub(crate) fn pinning(environment: Environment) -> Environment {
+    Environment { slots: 2, moves: &[Moves::User], ..environment }
+}
+
+/// Some of the operations are another user's of the same home.
+fn with_neighbour(mut environment: Environment, operations: &[usize]) -> Environment {
+    operations.iter().for_each(|operation| environment.operations[*operation].1 = NEIGHBOUR);
+    environment
+}
+
+/// A user leaves its slot for one of its own.
+fn pins() -> Vec<Environment> {
+    let new = |name, about, writes, reads| pinning(Environment::new(name, about, writes, reads));
+    let all = &[Moves::User, Moves::Slot, Moves::OwnSlot];
+    vec![
+        new("pin", "a user gets a slot of its own; a broken stream, an unknown write", 2, 2).with(Budget {
+            l1_evictions: 1,
+            changes: 1,
+            breaks: 1,
+            unknown_writes: 1,
+            ..NONE
+        }),
+        new("pin-crash", "a user gets a slot of its own; a crash, an unknown write", 2, 2).with(Budget {
+            crashes: 1,
+            changes: 1,
+            unknown_writes: 1,
+            ..NONE
+        }),
+        new("pin-takeover", "a user gets a slot of its own; two takeovers", 1, 2).with(Budget {
+            expiries: 2,
+            takeovers: 2,
+            changes: 1,
+            ..NONE
+        }),
+        new("pin-takeover-writes", "a user gets a slot of its own; a takeover, two writes", 2, 2).with(Budget {
+            expiries: 1,
+            takeovers: 1,
+            changes: 1,
+            ..NONE
+        }),
+        with_neighbour(new("pin-neighbour", "a user leaves another behind", 2, 2), &[1, 3]).with(Budget {
+            expiries: 1,
+            takeovers: 1,
+            changes: 1,
+            ..NONE
+        }),
+        Environment { moves: all, ..new("pin-and-move", "a user's own slot or its home moves on", 1, 2) }
+            .with(Budget { changes: 2, breaks: 1, ..NONE }),
+        with_l2(new("pin-l2", "a user gets a slot of its own, with Redis and evictions", 2, 2)).with(Budget {
+            l1_evictions: 1,
+            l2_evictions: 1,
+            changes: 1,
+            ..NONE
+        }),
+        Environment { late_rows: true, ..new("pin-late", "rows and a SEAL are late; a renewal", 1, 2) }.with(Budget {
+            changes: 1,
+            late_seals: 1,
+            renewals: 1,
+            ..NONE
+        }),
+        Environment { pauses: true, ..new("pin-pauses", "pauses in G1 and W2; a takeover", 1, 2) }.with(Budget {
+            l1_evictions: 1,
+            expiries: 1,
+            takeovers: 1,
+            changes: 1,
+            ..NONE
+        }),
+        new("pin-renewals", "a user gets a slot of its own; a renewal, a lost one, an unknown write", 2, 1)
+            .with(Budget { changes: 1, unknown_writes: 1, renewals: 1, lost_renewals: 1, ..NONE }),
     ]
 }
 

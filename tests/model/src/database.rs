@@ -3,12 +3,14 @@
 use placement::change::step::{Event, step};
 use placement::{ChangeId, Phase};
 
-use crate::state::{Content, NODES_MAX, OPERATIONS_MAX, SLOTS_MAX};
+use crate::state::{Content, KEYS_MAX, NODES_MAX, OPERATIONS_MAX, SLOTS_MAX};
 
 /// At most so many L2 spaces are made in a run; 0 is "L2 not in use".
 pub const SPACES_MAX: usize = 4;
 /// At most so many ring changes.
 pub const CHANGES_MAX: usize = 2;
+/// The owner of a slot that is not there yet: no node.
+pub const NOBODY: u8 = u8::MAX;
 /// The rank of what is not committed.
 pub const UNCOMMITTED: u8 = u8::MAX;
 
@@ -21,8 +23,8 @@ pub struct Database {
     pub nodes: [NodeRow; NODES_MAX],
     /// `ring_changes`, in order; the last one may be active.
     pub changes: [Option<ChangeRow>; CHANGES_MAX],
-    /// `entries`: what each slot's key holds.
-    pub entries: [Content; SLOTS_MAX],
+    /// `entries`: what each key holds.
+    pub entries: [Content; KEYS_MAX],
     /// For each content the number of its first commit.
     pub ranks: [u8; OPERATIONS_MAX + 1],
     /// Commits so far.
@@ -48,6 +50,8 @@ pub struct SlotRow {
     pub gained: u8,
     /// The L2 space's number; 0: NULL.
     pub space: u8,
+    /// Whether the list of its users that have a slot of their own names the one of key 0 (P1).
+    pub pinned: bool,
 }
 
 /// A row of `nodes`.
@@ -59,22 +63,35 @@ pub struct NodeRow {
     pub leased: bool,
 }
 
-/// A row of `ring_changes`: one slot moves.
+/// A row of `ring_changes`: one slot moves, or one user out of it into a slot of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChangeRow {
     /// How far it is.
     pub phase: Phase,
+    /// The slot that is sealed.
+    pub slot: u8,
+    /// The slot that the receiver gains: the same, or the user's own (P2).
+    pub gains: u8,
     /// The old owner's node.
     pub from: u8,
     /// The receiver's node.
     pub to: u8,
     /// The journaled seal (C5).
     pub seal: Option<Seal>,
-    /// The tenure that the flip gave the slot.
-    pub flip: Option<u8>,
+    /// The tenures that the flip gave.
+    pub flip: Option<Flip>,
 }
 
-/// The seal of the moving slot.
+/// The tenures of a flip: one and the same where a slot moves (C6), two where a user leaves it (P3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flip {
+    /// That of the slot that was sealed.
+    pub sealed: u8,
+    /// That of the slot that the receiver has gained.
+    pub gained: u8,
+}
+
+/// The seal of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seal {
     /// The tenure at the end of the drain.
@@ -117,9 +134,9 @@ impl Database {
         usize::from(self.last_space) + 1 < SPACES_MAX
     }
 
-    /// Commits the content to the slot's key. Says whether it is its first commit.
-    pub fn commit(&mut self, slot: usize, content: Content) -> bool {
-        self.entries[slot] = content;
+    /// Commits the content to the key. Says whether it is its first commit.
+    pub fn commit(&mut self, key: usize, content: Content) -> bool {
+        self.entries[key] = content;
         let rank = &mut self.ranks[usize::from(content)];
         let first = *rank == UNCOMMITTED;
         if first {
@@ -140,6 +157,17 @@ impl Database {
         // The two columns draw from one sequence; one number is as good as two.
         self.slots[slot] = SlotRow { owner, tenure, gained: tenure, ..self.slots[slot] };
         self.slots[slot]
+    }
+
+    /// P3: the user's own slot is there, at its first owner, and the row of its home says so under a new tenure. Owner, gain and
+    /// L2 space of the home stay.
+    pub fn pin(&mut self, home: usize, own: usize, owner: u8, renews: bool) -> Flip {
+        if renews {
+            self.slots[home].tenure = self.next_tenure();
+        }
+        self.slots[home].pinned = true;
+        let gained = self.gain(own, owner).tenure;
+        Flip { sealed: self.slots[home].tenure, gained }
     }
 
     /// RENEW (R3): only the tenure that it names.

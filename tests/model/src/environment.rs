@@ -4,12 +4,13 @@ use std::fmt;
 use std::rc::Rc;
 
 use placement::slot_hold::HoldRow;
-use placement::{Gained, Tenure};
+use placement::{Gained, PinnedUsers, Tenure};
 
-use crate::database::{CHANGES_MAX, Database, NodeRow, SPACES_MAX, SlotRow, UNCOMMITTED};
+use crate::database::{CHANGES_MAX, Database, NOBODY, NodeRow, SPACES_MAX, SlotRow, UNCOMMITTED};
+use crate::pinning::OWN;
 use crate::process::{L1Entry, Process};
 use crate::redis::Redis;
-use crate::state::{NODES_MAX, OPERATIONS_MAX, Operation, SLOTS_MAX, State};
+use crate::state::{KEYS_MAX, NODES_MAX, OPERATIONS_MAX, Operation, SLOTS_MAX, State};
 use crate::step::Model;
 
 /// What a client does.
@@ -38,6 +39,17 @@ impl fmt::Display for Kind {
             Self::Delete => "deletion",
         })
     }
+}
+
+/// What a ring change moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// Slot 0, with all its users.
+    Slot,
+    /// The user of key 0, out of slot 0, its home, into slot 1, from then on its own (P2).
+    User,
+    /// Slot 1, that user's own.
+    OwnSlot,
 }
 
 /// How often something may still happen.
@@ -86,14 +98,17 @@ pub struct Environment {
     pub name: &'static str,
     /// What happens in it.
     pub about: &'static str,
-    /// What clients do, and to which slot's key.
+    /// What clients do, and to which key.
     pub operations: Vec<(Kind, usize)>,
     /// What may go wrong.
     pub budget: Budget,
     /// Nodes, one process each.
     pub nodes: usize,
-    /// Slots, one key each, all owned by node 0 at first; slot 0 is the one that moves.
+    /// Slots, all owned by node 0 at first, each with the key of its number. Where users can leave slot 0, all keys are of slot 0
+    /// and slot 1 is nobody's at first.
     pub slots: usize,
+    /// What changes may move.
+    pub moves: &'static [Moves],
     /// A second process of node 0 waits for its turn.
     pub twin: bool,
     /// Redis is in use.
@@ -124,6 +139,7 @@ impl Environment {
             budget: Budget::default(),
             nodes: 2,
             slots: 1,
+            moves: &[Moves::Slot],
             twin: false,
             l2: false,
             cold: false,
@@ -138,6 +154,22 @@ impl Environment {
     /// With these budgets.
     pub fn with(self, budget: Budget) -> Self {
         Self { budget, ..self }
+    }
+
+    /// Whether a user may get a slot of its own.
+    pub fn pins(&self) -> bool {
+        self.moves.contains(&Moves::User)
+    }
+
+    /// How many keys there are.
+    pub fn keys(&self) -> usize {
+        let asked_for = || self.operations.iter().map(|(_, key)| key + 1).max().unwrap_or(1);
+        if self.pins() { asked_for() } else { self.slots }
+    }
+
+    /// The slot that the key's user falls into by hash.
+    pub fn home(&self, key: usize) -> usize {
+        if self.pins() { 0 } else { key }
     }
 
     /// Whether the operation may begin as far as the order goes: of alike operations the first begins first, which loses
@@ -158,7 +190,10 @@ impl Model {
         ranks[0] = 0;
         let space = u8::from(environment.l2);
         let mut slots = [SlotRow::default(); SLOTS_MAX];
-        slots[..environment.slots].fill(SlotRow { owner: 0, tenure: 1, gained: 1, space });
+        slots[..environment.slots].fill(SlotRow { owner: 0, tenure: 1, gained: 1, space, pinned: false });
+        if environment.pins() {
+            slots[OWN] = SlotRow { owner: NOBODY, ..SlotRow::default() };
+        }
         let mut nodes = [NodeRow::default(); NODES_MAX];
         nodes[..environment.nodes].fill(NodeRow { incarnation: 1, leased: true });
         let mut spaces = [0; SPACES_MAX];
@@ -167,7 +202,7 @@ impl Model {
             slots,
             nodes,
             changes: [None; CHANGES_MAX],
-            entries: [0; SLOTS_MAX],
+            entries: [0; KEYS_MAX],
             ranks,
             commits: 0,
             last_tenure: 1,
@@ -178,7 +213,7 @@ impl Model {
         let redis = Redis::one_primary();
         let mut processes: Vec<_> = (0..environment.nodes).map(|node| self.serving(node, &redis)).collect();
         if environment.twin {
-            processes.push(Process::fresh(0, environment.slots, true));
+            processes.push(Process::fresh(0, environment.slots, environment.keys(), true));
         }
         State {
             database,
@@ -189,7 +224,7 @@ impl Model {
             report: None,
             late_seal: None,
             budget: environment.budget,
-            seen: [0; SLOTS_MAX],
+            seen: [0; KEYS_MAX],
             violation: None,
         }
     }
@@ -197,26 +232,22 @@ impl Model {
     fn serving(&self, node: usize, redis: &Redis) -> Process {
         let environment = &self.environment;
         let number = u8::try_from(node).expect("few nodes");
-        let mut process = Process::fresh(number, environment.slots, true);
+        let mut process = Process::fresh(number, environment.slots, environment.keys(), true);
         process.claimed = true;
         process.incarnation = 1;
         process.lease_valid = true;
         process.session = environment.l2.then(|| redis.connect());
         if node == 0 {
-            for slot in 0..environment.slots {
+            for slot in (0..environment.slots).filter(|slot| *slot != OWN || !environment.pins()) {
                 let reign = process.fresh_reign();
                 let l2_space = self.space(1, u8::from(environment.l2));
-                let row = HoldRow {
-                    mine: true,
-                    tenure: Tenure(1),
-                    gained: Gained(1),
-                    l2_space,
-                    pinned: placement::PinnedUsers::NONE,
-                };
-                let side = &mut process.slots[slot];
-                side.hold.apply(row, || reign);
-                side.gained = 1;
-                side.l1 = (!environment.cold).then_some(L1Entry { content: 0, tag: reign });
+                let pinned = PinnedUsers::NONE;
+                let row = HoldRow { mine: true, tenure: Tenure(1), gained: Gained(1), l2_space, pinned };
+                process.slots[slot].hold.apply(row, || reign);
+                process.slots[slot].gained = 1;
+                for key in (0..environment.keys()).filter(|key| environment.home(*key) == slot) {
+                    process.keys[key].l1 = (!environment.cold).then_some(L1Entry { content: 0, tag: reign });
+                }
             }
         }
         process

@@ -1,16 +1,14 @@
-//! The steps of a stream (C2–C5): entries of the moving slot go from the old owner to the receiver.
+//! The steps of a stream (C2–C5): entries of what moves go from the old owner to the receiver.
 
 use placement::handoff_offer::Offer;
 use placement::{Incarnation, Phase};
 
 use crate::mutation::Mutation;
+use crate::pinning::LEAVES;
 use crate::process::L1Entry;
 use crate::state::{Content, State};
 use crate::step::{Label, Model, Steps};
 use crate::streams::{SenderEnd, Stream};
-
-/// The slot that changes move.
-pub(crate) const MOVING: usize = 0;
 
 /// All steps of streams.
 pub(crate) fn steps(steps: &mut Steps<'_>) {
@@ -21,7 +19,9 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
         trouble(steps, stream);
     }
     for process in steps.processes() {
-        forget_offer(steps, process);
+        for slot in 0..steps.model.environment.slots {
+            forget_offer(steps, process, slot);
+        }
     }
 }
 
@@ -35,24 +35,25 @@ fn open(steps: &mut Steps<'_>) {
     if !model.environment.streams || change.phase != Phase::Copy || live || !model.has_streams_left(number) {
         return;
     }
+    let (slot, gains) = (usize::from(change.slot), usize::from(change.gains));
     for from in steps.processes() {
         for to in steps.processes() {
             let (sender, receiver) = (&steps.state.processes[from], &steps.state.processes[to]);
-            let (sends, takes) = (&sender.slots[MOVING].hold, &receiver.slots[MOVING].hold);
+            let (sends, takes) = (&sender.slots[slot].hold, &receiver.slots[gains].hold);
             let fits = sender.node == change.from && sends.is_mine() && receiver.node == change.to && !takes.is_mine();
             if !fits || !sender.up || !receiver.up {
                 continue;
             }
-            let reign = sender.slots[MOVING].reign();
+            let reign = sender.slots[slot].reign();
             steps.step(Label::new("C2", "opens a stream to the receiver").at(from), |after| {
                 let as_u8 = |process| u8::try_from(process).expect("few processes");
                 let stream = number + 1;
                 let receiver = after.process_mut(to);
                 let keeps = model.rules.lack(Mutation::ReopenedStreamKeepsReign);
-                let kept = receiver.slots[MOVING].offer.as_ref().filter(|offer| keeps && offer.change == id);
+                let kept = receiver.slots[gains].offer.as_ref().filter(|offer| keeps && offer.change == id);
                 let offered = kept.map(|offer| offer.reign).unwrap_or_else(|| receiver.fresh_reign());
                 let incarnation = Incarnation(i64::from(receiver.incarnation));
-                receiver.slots[MOVING].offer = Some(Offer {
+                receiver.slots[gains].offer = Some(Offer {
                     change: id,
                     stream: model.stream(stream),
                     incarnation,
@@ -64,6 +65,8 @@ fn open(steps: &mut Steps<'_>) {
                     change: id,
                     from: as_u8(from),
                     to: as_u8(to),
+                    slot: change.slot,
+                    gains: change.gains,
                     reign,
                     sender: SenderEnd::Open,
                     looked_up: None,
@@ -75,29 +78,37 @@ fn open(steps: &mut Steps<'_>) {
 
 /// C4: an entry that the old owner holds.
 fn copy(steps: &mut Steps<'_>, stream: Stream) {
-    let from = usize::from(stream.from);
+    let (from, slot) = (usize::from(stream.from), usize::from(stream.slot));
     let sender = &steps.state.processes[from];
-    let side = &sender.slots[MOVING];
     if stream.sender != SenderEnd::Open || !sender.up {
         return;
     }
     if let Some(content) = stream.looked_up {
         steps.step(Label::new("C4", "appends what it has looked up").at(from).with(content), |after| {
             after.stream = Some(Stream { looked_up: None, ..stream });
-            append_value(after, from, MOVING, content);
+            append_value(after, from, slot, LEAVES, content);
         });
         return;
     }
-    let Some(entry) = side.l1.filter(|entry| entry.tag == side.reign() && entry.tag == stream.reign) else { return };
-    if steps.model.rules.lack(Mutation::CopyInTwoSteps) {
-        steps.step(Label::new("C4", "looks up an entry to copy").at(from).with(entry.content), |after| {
-            after.stream = Some(Stream { looked_up: Some(entry.content), ..stream });
-        });
-    } else {
-        steps.step(Label::new("C4", "copies an entry to the receiver").at(from).with(entry.content), |after| {
-            append_value(after, from, MOVING, entry.content);
-        });
+    let reign = sender.slots[slot].reign();
+    for key in (0..sender.keys.len()).filter(|key| carries(stream, *key)) {
+        let entry = sender.keys[key].l1.filter(|entry| entry.tag == reign && entry.tag == stream.reign);
+        let Some(entry) = entry else { continue };
+        if steps.model.rules.lack(Mutation::CopyInTwoSteps) {
+            steps.step(Label::new("C4", "looks up an entry to copy").at(from).with(entry.content), |after| {
+                after.stream = Some(Stream { looked_up: Some(entry.content), ..stream });
+            });
+        } else {
+            steps.step(Label::new("C4", "copies an entry to the receiver").at(from).with(entry.content), |after| {
+                append_value(after, from, slot, key, entry.content);
+            });
+        }
     }
+}
+
+/// Of a slot that a user leaves only that user's entries are copied (P2).
+fn carries(stream: Stream, key: usize) -> bool {
+    stream.slot == stream.gains || key == LEAVES
 }
 
 /// C5: the end is appended, taken, confirmed.
@@ -105,21 +116,22 @@ fn end(steps: &mut Steps<'_>, stream: Stream) {
     let model = steps.model;
     let (from, to) = (usize::from(stream.from), usize::from(stream.to));
     let sender = &steps.state.processes[from];
+    let hold = &sender.slots[usize::from(stream.slot)].hold;
     match stream.sender {
         SenderEnd::Open
             if sender.up
-                && sender.slots[MOVING].hold.is_mine()
+                && hold.is_mine()
                 && stream.looked_up.is_none()
                 && model.is_ready(steps.state, stream.change, from) =>
         {
-            let tenure = u8::try_from(sender.slots[MOVING].hold.tenure().0).expect("few tenures");
+            let tenure = u8::try_from(hold.tenure().0).expect("few tenures");
             steps.step(Label::new("C5", "appends the end of the stream").at(from), |after| {
                 after.stream = Some(Stream { sender: SenderEnd::Ended { tenure, taken: false }, ..stream });
             });
         }
         SenderEnd::Ended { tenure, taken: false } if model.offer_of(steps.state, stream).is_some() => {
             steps.step(Label::new("C5", "takes the end of the stream").at(to), |after| {
-                let offer = after.process_mut(to).slots[MOVING].offer.as_mut();
+                let offer = after.process_mut(to).slots[usize::from(stream.gains)].offer.as_mut();
                 offer.expect("the stream has one").complete = true;
                 after.stream = Some(Stream { sender: SenderEnd::Ended { tenure, taken: true }, ..stream });
             });
@@ -145,7 +157,8 @@ fn trouble(steps: &mut Steps<'_>, stream: Stream) {
         });
     }
     let aborted = steps.state.database.change(stream.change).is_some_and(|change| change.phase == Phase::Aborted);
-    if unconfirmed && aborted && steps.state.processes[from].slots[MOVING].hold.sealed().is_none() {
+    let sealed = steps.state.processes[from].slots[usize::from(stream.slot)].hold.sealed();
+    if unconfirmed && aborted && sealed.is_none() {
         steps.step(Label::new("C9", "learns that the change is aborted and ends its stream").at(from), |after| {
             break_off(after, |_| true);
         });
@@ -154,25 +167,25 @@ fn trouble(steps: &mut Steps<'_>, stream: Stream) {
     let forgets = incomplete && !model.rules.lack(Mutation::ReopenedStreamKeepsReign);
     if stream.sender == SenderEnd::Broken && forgets {
         steps.step(Label::new("C3", "notices that the stream is broken and forgets R'").at(to), |after| {
-            after.process_mut(to).slots[MOVING].offer = None;
+            after.process_mut(to).slots[usize::from(stream.gains)].offer = None;
         });
     }
 }
 
 /// Offers of a change that is over and has not given us the slot.
-fn forget_offer(steps: &mut Steps<'_>, process: usize) {
-    let Some(offer) = &steps.state.processes[process].slots[MOVING].offer else { return };
+fn forget_offer(steps: &mut Steps<'_>, process: usize, slot: usize) {
+    let Some(offer) = &steps.state.processes[process].slots[slot].offer else { return };
     let phase = steps.state.database.change(offer.change).map(|change| change.phase);
     if matches!(phase, Some(Phase::Done | Phase::Aborted)) {
         steps.step(Label::new("C9", "forgets what an ended change has offered").at(process), |after| {
-            after.process_mut(process).slots[MOVING].offer = None;
+            after.process_mut(process).slots[slot].offer = None;
         });
     }
 }
 
 /// W5, G5, C4: the value comes to the receiver, under R'.
-pub(crate) fn append_value(after: &mut State, process: usize, slot: usize, content: Content) {
-    receive(after, process, slot, Some(content));
+pub(crate) fn append_value(after: &mut State, process: usize, slot: usize, key: usize, content: Content) {
+    receive(after, process, slot, key, Some(content));
 }
 
 /// C4: the same step with the stream's queue so long that the value is left out of it.
@@ -188,19 +201,20 @@ pub(crate) fn leave_out(steps: &mut Steps<'_>, process: usize, label: Label, cha
 }
 
 /// W1: the receiver forgets the entry.
-pub(crate) fn append_invalidate(after: &mut State, process: usize, slot: usize) {
-    receive(after, process, slot, None);
+pub(crate) fn append_invalidate(after: &mut State, process: usize, slot: usize, key: usize) {
+    receive(after, process, slot, key, None);
 }
 
-fn receive(after: &mut State, process: usize, slot: usize, content: Option<Content>) {
-    let Some(stream) = after.stream.filter(|_| slot == MOVING) else { return };
+fn receive(after: &mut State, process: usize, slot: usize, key: usize, content: Option<Content>) {
+    let of_it = |stream: &Stream| usize::from(stream.slot) == slot && carries(*stream, key);
+    let Some(stream) = after.stream.filter(of_it) else { return };
     let to = usize::from(stream.to);
     if usize::from(stream.from) != process || stream.sender != SenderEnd::Open || !after.processes[to].up {
         return;
     }
-    let offer = after.processes[to].slots[MOVING].offer.as_ref();
+    let offer = after.processes[to].slots[usize::from(stream.gains)].offer.as_ref();
     let Some(tag) = offer.filter(|offer| is_of(offer, stream)).map(|offer| offer.reign) else { return };
-    after.process_mut(to).slots[MOVING].l1 = content.map(|content| L1Entry { content, tag });
+    after.process_mut(to).keys[key].l1 = content.map(|content| L1Entry { content, tag });
 }
 
 fn is_of(offer: &Offer, stream: Stream) -> bool {
@@ -224,13 +238,14 @@ pub(crate) fn break_streams_of(after: &mut State, process: usize) {
 }
 
 /// C3: the slot is lost at the sender, or begins a new reign there.
-pub(crate) fn end_of_reign(model: &Model, after: &mut State, process: usize) {
+pub(crate) fn end_of_reign(model: &Model, after: &mut State, process: usize, slot: usize) {
+    let of_it = |stream: &Stream| usize::from(stream.from) == process && usize::from(stream.slot) == slot;
     if !model.rules.lack(Mutation::StreamOutlivesReign) {
-        break_off(after, |stream| usize::from(stream.from) == process);
+        break_off(after, of_it);
     } else if let Some(stream) = &mut after.stream
-        && usize::from(stream.from) == process
+        && of_it(stream)
     {
-        stream.reign = after.processes[process].slots[MOVING].reign();
+        stream.reign = after.processes[process].slots[slot].reign();
     }
 }
 
@@ -238,6 +253,6 @@ impl Model {
     /// What the receiver has of the stream.
     fn offer_of<'a>(&self, state: &'a State, stream: Stream) -> Option<&'a Offer> {
         let receiver = &state.processes[usize::from(stream.to)];
-        receiver.slots[MOVING].offer.as_ref().filter(|offer| is_of(offer, stream))
+        receiver.slots[usize::from(stream.gains)].offer.as_ref().filter(|offer| is_of(offer, stream))
     }
 }

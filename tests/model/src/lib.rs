@@ -8,7 +8,8 @@
 //! [`mutation`] takes guards away: [`cases`] says for each where its absence shows.
 //!
 //! **One key a slot, and any node may be asked anything at any time**: that is what gateways with old rings come to. Other keys
-//! of a slot show as RENEWs that come from nowhere.
+//! of a slot show as RENEWs that come from nowhere. Where a user may leave its slot for one of its own (`pinning`) both slots
+//! have that user's one key, and the slot that it leaves may have a neighbour's beside it.
 //!
 //! **Why an own search** and not a library's (stateright): counterexamples must be the shortest, so that their lengths can be
 //! held by tests; a searched environment must say whether it was exhausted; the frontier shares unchanged processes between
@@ -26,6 +27,7 @@ pub mod fingerprint;
 mod handoff;
 pub mod mutation;
 mod ownership;
+mod pinning;
 pub mod process;
 pub mod properties;
 mod reads;

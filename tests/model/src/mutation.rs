@@ -143,6 +143,26 @@ pub enum Mutation {
     SealStays,
     /// C9: a node unseals when its change has flipped, whatever row it holds.
     UnsealFlippedWithoutTenure,
+    /// C5: the end does not wait for writes of unknown outcome.
+    DrainWithoutUnknown,
+    /// P3: the flip leaves the tenure of the slot alone that the user leaves.
+    PinKeepsTenure,
+    /// P3: the flip renews that tenure, but statements under the one before can still commit.
+    PinKeepsFence,
+    /// P3: the user's own slot has the L2 space of its home.
+    PinKeepsSpace,
+    /// P1: a takeover or claim of the home loses its list.
+    GainForgetsPinned,
+    /// P1: the row that a RENEW of the home returns has no list.
+    RenewalForgetsPinned,
+    /// P4, G1: the list is not looked at in the critical section.
+    ReadPinned,
+    /// P4, G1: the list is not looked at after the slot's word, on the path without a lock.
+    HitPinned,
+    /// P4, G4: the list is not looked at.
+    RedeemPinned,
+    /// P4, W1: the list is not looked at.
+    RegisterPinned,
 }
 
 /// The protocol as it is held in a run: whole, or without some of its guards.

@@ -3,8 +3,7 @@
 
 use placement::handoff_offer::{FlippedSlot, Offer};
 use placement::slot_hold::{Applied, HoldRow, Reign, SlotHold};
-use placement::write_steps::is_settled;
-use placement::{Gained, Incarnation, Phase, Tenure};
+use placement::{Gained, Incarnation, Phase, PinnedUsers, Tenure};
 
 use crate::database::{Database, SlotRow};
 use crate::handoff::{break_streams_of, end_of_reign};
@@ -70,11 +69,11 @@ fn trouble(steps: &mut Steps<'_>, process: usize) {
     let model = steps.model;
     let running = &steps.state.processes[process];
     if steps.state.budget.l1_evictions > 0 {
-        for slot in 0..running.slots.len() {
-            if running.slots[slot].l1.is_some() {
+        for key in 0..running.keys.len() {
+            if running.keys[key].l1.is_some() {
                 steps.step(Label::new("env", "L1 evicts the entry").at(process), |after| {
                     after.budget.l1_evictions -= 1;
-                    after.process_mut(process).slots[slot].l1 = None;
+                    after.process_mut(process).keys[key].l1 = None;
                 });
             }
         }
@@ -91,7 +90,8 @@ fn trouble(steps: &mut Steps<'_>, process: usize) {
             break_streams_of(after, process);
             after.late_seal = after.late_seal.filter(|late| usize::from(late.process) != process);
             let node = after.processes[process].node;
-            *after.process_mut(process) = Process::fresh(node, model.environment.slots, false);
+            *after.process_mut(process) =
+                Process::fresh(node, model.environment.slots, model.environment.keys(), false);
         });
     }
 }
@@ -113,9 +113,9 @@ fn fence(model: &Model, after: &mut State, process: usize) {
         if !model.rules.lack(Mutation::RowOutlivesFence) {
             (side.renewal, side.fetched) = (None, None);
         }
-        if !model.rules.lack(Mutation::FenceKeepsL1) {
-            side.l1 = None;
-        }
+    }
+    if !model.rules.lack(Mutation::FenceKeepsL1) {
+        running.keys.iter_mut().for_each(|key| key.l1 = None);
     }
 }
 
@@ -143,7 +143,7 @@ fn claim(steps: &mut Steps<'_>, process: usize) {
         let node = running.node;
         for slot in 0..model.environment.slots {
             if after.database.slots[slot].owner == node {
-                let row = after.database.gain(slot, node);
+                let row = model.gain(after, slot, node);
                 apply_row(model, after, process, slot, row, Source::OwnStatement);
             }
         }
@@ -239,7 +239,7 @@ fn take_over(steps: &mut Steps<'_>, dead: usize) {
                 after.database.give_up();
             }
             for slot in (0..model.environment.slots).filter(owns) {
-                after.database.gain(slot, u8::try_from(taker).expect("few nodes"));
+                model.gain(after, slot, u8::try_from(taker).expect("few nodes"));
             }
         });
     }
@@ -271,8 +271,8 @@ pub(crate) fn apply_row(model: &Model, after: &mut State, process: usize, slot: 
     }
     let (reign_before, sealed_before) = (side.reign(), side.hold.sealed());
     let at_once = offered.filter(|_| !late).or(kept);
-    let hold_row =
-        HoldRow { mine, tenure, gained: Gained(i64::from(gained)), l2_space, pinned: placement::PinnedUsers::NONE };
+    let pinned = if row.pinned { model.pinned.clone() } else { PinnedUsers::NONE };
+    let hold_row = HoldRow { mine, tenure, gained: Gained(i64::from(gained)), l2_space, pinned };
     let applied = side.hold.apply(hold_row, || at_once.unwrap_or(Reign::new(fresh)));
     if applied == Applied::Stale {
         return;
@@ -293,14 +293,10 @@ pub(crate) fn apply_row(model: &Model, after: &mut State, process: usize, slot: 
         side.adopt_late = offered.filter(|_| late);
         running.last_reign += u64::from(at_once.is_none());
     }
-    let side = &mut running.slots[slot];
-    if side.unsettled.is_some_and(|sent| is_settled(sent, side.hold.tenure())) {
-        side.unsettled = None;
-        side.release_key();
-    }
+    running.settle(slot);
     model.unseal_what_has_flipped(after, process, slot, applied);
-    if matches!(applied, Applied::NewReign | Applied::Lost) && slot == 0 {
-        end_of_reign(model, after, process);
+    if matches!(applied, Applied::NewReign | Applied::Lost) {
+        end_of_reign(model, after, process, slot);
     }
 }
 
@@ -332,7 +328,7 @@ impl Model {
             change: offer.change,
             stream: seal.stream.map(|id| self.stream(id)),
             receiver_incarnation: Incarnation(i64::from(seal.receiver_incarnation)),
-            tenure: Tenure(i64::from(change.flip?)),
+            tenure: Tenure(i64::from(change.flip?.gained)),
         })
     }
 

@@ -1,9 +1,10 @@
-//! What one process of a node holds in memory: lease, session with Redis, and for each slot its hold, its key and its L1 entry.
+//! What one process of a node holds in memory: lease, session with Redis, its slots, and its keys with their L1 entries.
 
 use placement::Tenure;
 use placement::freshness::{Guard, LoadStart, View};
 use placement::handoff_offer::Offer;
 use placement::slot_hold::{Reign, SlotHold};
+use placement::write_steps::is_settled;
 
 use crate::database::SlotRow;
 use crate::redis::Session;
@@ -28,8 +29,10 @@ pub struct Process {
     pub last_reign: u64,
     /// The Redis session in use.
     pub session: Option<Session>,
-    /// What it holds of each slot and its key.
+    /// What it holds of each slot.
     pub slots: Vec<SlotSide>,
+    /// What it holds of each key, whatever slot the key is served under.
+    pub keys: Vec<KeySide>,
 }
 
 /// A heartbeat that the database has taken and whose answer is on its way.
@@ -43,7 +46,7 @@ pub enum Heartbeat {
     Outdated,
 }
 
-/// What a process holds of one slot and of the one key in it.
+/// What a process holds of one slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlotSide {
     /// What production holds.
@@ -62,15 +65,20 @@ pub struct SlotSide {
     pub fetched: Option<SlotRow>,
     /// Writes between registration and release, unknown ones included.
     pub registered: u8,
-    /// The tenure of the statement whose outcome is unknown (W6).
-    pub unsettled: Option<Tenure>,
-    /// The key's guard (S8).
+}
+
+/// What a process holds of one key (S8).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KeySide {
+    /// The statement whose outcome is unknown (W6): its slot and tenure.
+    pub unsettled: Option<(u8, Tenure)>,
+    /// The guard.
     pub guard: Guard,
-    /// The key's writer-active mark (S8).
+    /// The writer-active mark.
     pub writer_active: bool,
-    /// The key's joinable load: whose it is and when it began (S8).
+    /// The joinable load: whose it is and when it began.
     pub load: Option<(u8, LoadStart)>,
-    /// The key's L1 entry.
+    /// The L1 entry.
     pub l1: Option<L1Entry>,
 }
 
@@ -85,7 +93,7 @@ pub struct L1Entry {
 
 impl Process {
     /// A process without memory, as it is before its claim.
-    pub fn fresh(node: u8, slots: usize, up: bool) -> Self {
+    pub fn fresh(node: u8, slots: usize, keys: usize, up: bool) -> Self {
         Self {
             node,
             up,
@@ -96,6 +104,7 @@ impl Process {
             last_reign: 0,
             session: None,
             slots: vec![SlotSide::default(); slots],
+            keys: vec![KeySide::default(); keys],
         }
     }
 
@@ -105,15 +114,41 @@ impl Process {
         Reign::new(self.last_reign)
     }
 
-    /// What G1, G4 and G5 decide on.
-    pub fn view(&self, slot: usize) -> View {
-        let side = &self.slots[slot];
+    /// What G1, G4 and G5 decide on, of a key that is served under the slot, and of its user.
+    pub fn view(&self, slot: usize, key: usize, user: &str) -> View {
+        let (side, key) = (&self.slots[slot], &self.keys[key]);
         View {
-            mine: side.hold.is_mine(),
+            mine: side.hold.serves(user),
             lease_valid: self.lease_valid,
             sealed: side.hold.sealed().is_some(),
-            writer_active: side.writer_active,
-            now: LoadStart { guard: side.guard, reign: side.reign() },
+            writer_active: key.writer_active,
+            now: LoadStart { guard: key.guard, reign: side.reign() },
+        }
+    }
+
+    /// The end of a write under the slot: the guard rises and the key is free.
+    pub fn release_key(&mut self, slot: usize, key: usize) {
+        let (side, key) = (&mut self.slots[slot], &mut self.keys[key]);
+        key.guard.raise();
+        key.writer_active = false;
+        side.registered = side.registered.saturating_sub(1);
+    }
+
+    /// How many writes under the slot have an unknown outcome (W6).
+    pub fn unsettled(&self, slot: usize) -> u8 {
+        let of_slot = self.keys.iter().filter_map(|key| key.unsettled).filter(|(under, _)| usize::from(*under) == slot);
+        u8::try_from(of_slot.count()).expect("few keys")
+    }
+
+    /// T6: unknown writes under the slot that its newest tenure settles.
+    pub fn settle(&mut self, slot: usize) {
+        let held = self.slots[slot].hold.tenure();
+        for key in 0..self.keys.len() {
+            let sent = self.keys[key].unsettled.filter(|(under, _)| usize::from(*under) == slot);
+            if sent.is_some_and(|(_, tenure)| is_settled(tenure, held)) {
+                self.keys[key].unsettled = None;
+                self.release_key(slot, key);
+            }
         }
     }
 }
@@ -124,15 +159,13 @@ impl SlotSide {
         self.reign_instead.unwrap_or(self.hold.reign())
     }
 
-    /// The end of a write: the guard rises and the key is free.
-    pub fn release_key(&mut self) {
-        self.guard.raise();
-        self.writer_active = false;
-        self.registered = self.registered.saturating_sub(1);
-    }
-
     /// Nothing that began before the seal can change entry or tenure any more (C5).
     pub fn is_drained(&self) -> bool {
-        self.registered == 0 && self.renewal.is_none()
+        self.is_drained_but(0)
+    }
+
+    /// The same but for so many registered writes.
+    pub fn is_drained_but(&self, writes: u8) -> bool {
+        self.registered == writes && self.renewal.is_none()
     }
 }

@@ -7,6 +7,7 @@ use crate::environment::Kind;
 use crate::handoff::{append_value, leave_out};
 use crate::mutation::Mutation;
 use crate::ownership::space_in_use;
+use crate::pinning::{resolve, user};
 use crate::process::{L1Entry, Process};
 use crate::properties::answered;
 use crate::redis::Cell;
@@ -16,124 +17,161 @@ use crate::step::{Label, Model, Steps};
 /// All steps of all reads.
 pub(crate) fn steps(steps: &mut Steps<'_>) {
     let model = steps.model;
-    for (number, &(kind, slot)) in model.environment.operations.iter().enumerate() {
-        let operation = steps.state.operations[number];
-        let process = usize::from(operation.process);
-        let label = |rule, what| Label::new(rule, what).at(process).of(number, kind);
-        match operation.stage {
-            Stage::Waiting if kind == Kind::Read && model.environment.is_next(steps.state, number) => {
-                begin(steps, number, slot);
+    for number in 0..model.environment.operations.len() {
+        let read = Read::of(steps, number);
+        let process = read.process;
+        match steps.state.operations[number].stage {
+            Stage::Waiting if read.kind == Kind::Read && model.environment.is_next(steps.state, number) => {
+                begin(steps, read);
             }
-            Stage::Looking(reign) => see_lease(steps, number, slot, reign),
-            Stage::LeaseSeen(reign) => steps.step(label("G1", "looks into L1"), |after| {
-                match model.l1_of(&after.processes[process], slot, reign) {
-                    Some(content) => answer(model, after, number, slot, content),
-                    None => enter(model, after, number, slot),
+            Stage::Resolved if read.kind == Kind::Read => enter_resolved(steps, read),
+            Stage::Looking(reign) => see_lease(steps, read, reign),
+            Stage::LeaseSeen(reign) => steps.step(read.label("G1", "looks into L1"), |after| {
+                match model.l1_of(&after.processes[process], read.key, reign) {
+                    Some(content) => answer(model, after, read, content),
+                    None => enter(model, after, read),
                 }
             }),
             Stage::Asking(start, space) if model.rules.lack(Mutation::IdentityReadFirst) => {
-                look_first(steps, number, start, space);
+                look_first(steps, read, start, space);
             }
-            Stage::Asking(start, space) | Stage::Trusting(start, space) => look_up(steps, number, slot, start, space),
-            Stage::Found(start, leased, content) => look_again(steps, number, start, leased, content),
+            Stage::Asking(start, space) | Stage::Trusting(start, space) => look_up(steps, read, start, space),
+            Stage::Found(start, leased, content) => look_again(steps, read, start, leased, content),
             Stage::Loading(start, leased) => {
-                let content = steps.state.database.entries[slot];
-                steps.step(label("G3", "reads the origin").with(content), |after| {
+                let content = steps.state.database.entries[read.key];
+                steps.step(read.label("G3", "reads the origin").with(content), |after| {
                     after.operations[number].stage = Stage::Loaded(start, leased, content);
                 });
             }
             Stage::Loaded(start, leased, content) => {
-                steps.step(label("G5", "ends its load and answers").with(content), |after| {
-                    finish(model, after, number, slot, start, leased, content);
+                steps.step(read.label("G5", "ends its load and answers").with(content), |after| {
+                    finish(model, after, read, start, leased, content);
                 });
-                leave_out(steps, process, label("G5", "ends its load; the stream's queue is long"), |after| {
-                    finish(model, after, number, slot, start, leased, content);
+                leave_out(steps, process, read.label("G5", "ends its load; the stream's queue is long"), |after| {
+                    finish(model, after, read, start, leased, content);
                 });
             }
             Stage::Direct => {
-                let content = steps.state.database.entries[slot];
-                steps.step(label("G6", "reads the origin, past all caches").with(content), |after| {
-                    answer(model, after, number, slot, content);
+                let content = steps.state.database.entries[read.key];
+                steps.step(read.label("G6", "reads the origin, past all caches").with(content), |after| {
+                    answer(model, after, read, content);
                 });
             }
             _ => {}
         }
-        redeem(steps, number, slot);
+        redeem(steps, read);
+    }
+}
+
+/// A read and where it runs; also a write, of which only the redeem is looked at here.
+#[derive(Clone, Copy)]
+struct Read {
+    number: usize,
+    kind: Kind,
+    key: usize,
+    slot: usize,
+    process: usize,
+}
+
+impl Read {
+    fn of(steps: &Steps<'_>, number: usize) -> Self {
+        let (kind, key) = steps.model.environment.operations[number];
+        let operation = steps.state.operations[number];
+        Self { number, kind, key, slot: usize::from(operation.slot), process: usize::from(operation.process) }
+    }
+
+    fn label(self, rule: &'static str, what: &'static str) -> Label {
+        Label::new(rule, what).at(self.process).of(self.number, self.kind)
+    }
+
+    fn as_u8(self) -> u8 {
+        u8::try_from(self.number).expect("few operations")
     }
 }
 
 /// A gateway sends the read to any node, whatever its ring says (Gw1).
-fn begin(steps: &mut Steps<'_>, number: usize, slot: usize) {
+fn begin(steps: &mut Steps<'_>, read: Read) {
     let model = steps.model;
+    let Read { number, key, .. } = read;
     for process in steps.processes() {
+        resolve(steps, number, process);
         let running = &steps.state.processes[process];
-        let view = model.read_view(running, slot);
+        let read = Read { process, slot: model.resolved(running, key), ..read };
+        let view = model.read_view(running, read);
         // Without lease or under a seal it would be a read of the origin: that is the detached read below.
         let by_itself = matches!(read_step(view, None, None), ReadStep::Direct(Bypass::Lease | Bypass::Sealed));
         if !running.up || !view.mine || by_itself {
             continue;
         }
-        let label = Label::new("G1", "begins").at(process).of(number, Kind::Read);
-        steps.step(label, |after| {
-            invoke(after, number, slot, process);
+        steps.step(read.label("G1", "begins"), |after| {
+            after.invoke(number, key, read.slot, process);
             if model.environment.pauses {
                 after.operations[number].stage = Stage::Looking(view.now.reign);
             } else {
-                enter(model, after, number, slot);
+                enter(model, after, read);
             }
         });
     }
     if model.environment.detached {
-        let content = steps.state.database.entries[slot];
+        let content = steps.state.database.entries[key];
         let label = Label::new("G6", "is served detached, from the origin").of(number, Kind::Read).with(content);
         steps.step(label, |after| {
-            invoke(after, number, slot, 0);
-            answer(model, after, number, slot, content);
+            after.invoke(number, key, 0, 0);
+            answer(model, after, read, content);
         });
     }
 }
 
-fn invoke(after: &mut State, number: usize, slot: usize, process: usize) {
-    let bound = after.seen[slot];
-    let operation = &mut after.operations[number];
-    operation.process = u8::try_from(process).expect("few processes");
-    operation.bound = bound;
+/// P4: the slot is entered when its row names the user by now.
+fn enter_resolved(steps: &mut Steps<'_>, read: Read) {
+    let model = steps.model;
+    let running = &steps.state.processes[read.process];
+    if !model.has_left(running, read.key) {
+        return;
+    }
+    let view = model.read_view(running, read);
+    let hits_unlooked = model.environment.pauses && !view.sealed && model.rules.lack(Mutation::HitPinned);
+    let what = "enters the slot, whose row names the user by now";
+    steps.step(read.label("P4", what), |after| {
+        if hits_unlooked {
+            after.operations[read.number].stage = Stage::Looking(view.now.reign);
+        } else {
+            enter(model, after, read);
+        }
+    });
 }
 
 /// The lock-free hit path looks at the lease after it has noted the reign.
-fn see_lease(steps: &mut Steps<'_>, number: usize, slot: usize, reign: Reign) {
+fn see_lease(steps: &mut Steps<'_>, read: Read, reign: Reign) {
     let model = steps.model;
-    let process = usize::from(steps.state.operations[number].process);
-    let valid = model.read_view(&steps.state.processes[process], slot).lease_valid;
-    let label = Label::new("G1", "looks at the lease").at(process).of(number, Kind::Read);
-    steps.step(label, |after| {
+    let valid = model.read_view(&steps.state.processes[read.process], read).lease_valid;
+    steps.step(read.label("G1", "looks at the lease"), |after| {
         if valid {
-            after.operations[number].stage = Stage::LeaseSeen(reign);
+            after.operations[read.number].stage = Stage::LeaseSeen(reign);
         } else {
-            enter(model, after, number, slot);
+            enter(model, after, read);
         }
     });
 }
 
 /// G1, in one critical section.
-fn enter(model: &Model, after: &mut State, number: usize, slot: usize) {
-    let process = usize::from(after.operations[number].process);
+fn enter(model: &Model, after: &mut State, read: Read) {
+    let Read { number, key, slot, process, .. } = read;
     let running = &after.processes[process];
-    let view = model.read_view(running, slot);
-    let side = &running.slots[slot];
-    let tag = side.l1.filter(|_| model.l1_of(running, slot, view.now.reign).is_some()).map(|_| view.now.reign);
+    let view = model.read_view(running, read);
+    let side = &running.keys[key];
+    let tag = side.l1.filter(|_| model.l1_of(running, key, view.now.reign).is_some()).map(|_| view.now.reign);
     let load = side.load.map(|(_, start)| model.joinable(start, view));
     let joined = side.load.map(|(leader, _)| leader);
     let content = side.l1.map(|entry| entry.content);
     match read_step(view, tag, load) {
         ReadStep::NotOwner => after.operations[number].end(),
         ReadStep::Direct(_) => after.operations[number].stage = Stage::Direct,
-        ReadStep::Hit => answer(model, after, number, slot, content.expect("a hit is an entry")),
+        ReadStep::Hit => answer(model, after, read, content.expect("a hit is an entry")),
         ReadStep::Join => after.operations[number].stage = Stage::Joined(joined.expect("a joined load has a leader")),
         ReadStep::Lead(start) => {
-            let space = side.hold.usable_l2_space().map_or(0, |space| space_in_use(space).1);
-            let leader = u8::try_from(number).expect("few operations");
-            after.process_mut(process).slots[slot].load = Some((leader, start));
+            let space = running.slots[slot].hold.usable_l2_space().map_or(0, |space| space_in_use(space).1);
+            after.process_mut(process).keys[key].load = Some((read.as_u8(), start));
             after.operations[number].stage =
                 if space > 0 { Stage::Asking(start, space) } else { Stage::Loading(start, None) };
         }
@@ -141,16 +179,16 @@ fn enter(model: &Model, after: &mut State, number: usize, slot: usize) {
 }
 
 /// G2.
-fn look_up(steps: &mut Steps<'_>, number: usize, slot: usize, start: LoadStart, space: u8) {
+fn look_up(steps: &mut Steps<'_>, read: Read, start: LoadStart, space: u8) {
     let model = steps.model;
-    let process = usize::from(steps.state.operations[number].process);
-    let label = |what| Label::new("G2", what).at(process).of(number, Kind::Read);
+    let Read { number, key, process, .. } = read;
+    let label = |what| read.label("G2", what);
     let Some(server) = model.reachable(&steps.state.processes[process], &steps.state.database, space) else {
         steps.step(label("goes without L2"), |after| after.operations[number].stage = Stage::Loading(start, None));
         return;
     };
     let leased = Leased { server, space };
-    match steps.state.redis.cell(leased, slot) {
+    match steps.state.redis.cell(leased, key) {
         Cell::Value(content) => steps.step(label("finds a value in L2").with(content), |after| {
             after.operations[number].stage = if model.looks_again() {
                 Stage::Found(start, leased, content)
@@ -164,17 +202,17 @@ fn look_up(steps: &mut Steps<'_>, number: usize, slot: usize, start: LoadStart, 
             });
         }
         Cell::Lease(_) | Cell::Empty => steps.step(label("takes the lease in L2"), |after| {
-            *after.redis.cell_mut(leased, slot) = Cell::Lease(u8::try_from(number).expect("few operations"));
+            *after.redis.cell_mut(leased, key) = Cell::Lease(read.as_u8());
             after.operations[number].stage = Stage::Loading(start, Some(leased));
         }),
     }
 }
 
 /// R1: a value counts only if the server still is, after it was read, what the session began with.
-fn look_again(steps: &mut Steps<'_>, number: usize, start: LoadStart, leased: Leased, content: Content) {
+fn look_again(steps: &mut Steps<'_>, read: Read, start: LoadStart, leased: Leased, content: Content) {
     let model = steps.model;
-    let process = usize::from(steps.state.operations[number].process);
-    let label = |what| Label::new("R1", what).at(process).of(number, Kind::Read).with(content);
+    let Read { number, process, .. } = read;
+    let label = |what| read.label("R1", what).with(content);
     if model.is_still_itself(steps.state, process, leased) {
         steps.step(label("finds the same identity at the L2 server: the value counts"), |after| {
             after.operations[number].stage = Stage::Loaded(start, None, content);
@@ -194,74 +232,69 @@ fn look_again(steps: &mut Steps<'_>, number: usize, start: LoadStart, leased: Le
 }
 
 /// The same look before the value is read, as it must not be.
-fn look_first(steps: &mut Steps<'_>, number: usize, start: LoadStart, space: u8) {
+fn look_first(steps: &mut Steps<'_>, read: Read, start: LoadStart, space: u8) {
     let model = steps.model;
-    let process = usize::from(steps.state.operations[number].process);
-    let label = |what| Label::new("R1", what).at(process).of(number, Kind::Read);
+    let Read { number, process, .. } = read;
     let server = model.reachable(&steps.state.processes[process], &steps.state.database, space);
     let trusted =
         server.filter(|server| model.is_still_itself(steps.state, process, Leased { server: *server, space }));
     let next = if trusted.is_some() { Stage::Trusting(start, space) } else { Stage::Loading(start, None) };
-    steps.step(label("looks at the identity of the L2 server"), |after| after.operations[number].stage = next);
+    let label = read.label("R1", "looks at the identity of the L2 server");
+    steps.step(label, |after| after.operations[number].stage = next);
 }
 
 /// G4's check and G5, in one critical section; then the answer.
-fn finish(
-    model: &Model,
-    after: &mut State,
-    number: usize,
-    slot: usize,
-    start: LoadStart,
-    leased: Option<Leased>,
-    content: Content,
-) {
-    let process = usize::from(after.operations[number].process);
-    let view = after.processes[process].view(slot);
+fn finish(model: &Model, after: &mut State, read: Read, start: LoadStart, leased: Option<Leased>, content: Content) {
+    let Read { number, key, slot, process, .. } = read;
+    let view = after.processes[process].view(slot, key, user(key));
     if may_store(start, model.store_view(start, view)) {
-        after.process_mut(process).slots[slot].l1 = Some(L1Entry { content, tag: start.reign });
-        append_value(after, process, slot, content);
+        after.process_mut(process).keys[key].l1 = Some(L1Entry { content, tag: start.reign });
+        append_value(after, process, slot, key, content);
     }
-    let redeems = model.rules.lack(Mutation::RedeemUnchecked) || may_redeem(start, model.redeem_view(start, view));
+    let redeems =
+        model.rules.lack(Mutation::RedeemUnchecked) || may_redeem(start, model.redeem_view(after, read, start, view));
     if let Some(leased) = leased.filter(|_| redeems) {
         after.operations[number].redeem = Some(Redeem { leased, content });
     }
-    let side = &mut after.process_mut(process).slots[slot];
+    let side = &mut after.process_mut(process).keys[key];
     if side.load.is_some_and(|(leader, _)| usize::from(leader) == number) {
         side.load = None;
     }
-    answer(model, after, number, slot, content);
+    answer(model, after, read, content);
 }
 
 /// The answer to the read and to all who joined its load.
-fn answer(model: &Model, after: &mut State, number: usize, slot: usize, content: Content) {
-    answered(after, number, slot, content);
+fn answer(model: &Model, after: &mut State, read: Read, content: Content) {
+    answered(after, read.number, read.key, content);
     for joined in 0..model.environment.operations.len() {
-        if after.operations[joined].stage == Stage::Joined(u8::try_from(number).expect("few operations")) {
-            answered(after, joined, slot, content);
+        if after.operations[joined].stage == Stage::Joined(read.as_u8()) {
+            answered(after, joined, read.key, content);
         }
     }
 }
 
 /// R8: a redeem lands at any time after it was sent.
-fn redeem(steps: &mut Steps<'_>, number: usize, slot: usize) {
+fn redeem(steps: &mut Steps<'_>, read: Read) {
+    let Read { number, kind, key, .. } = read;
     let Some(Redeem { leased, content }) = steps.state.operations[number].redeem else { return };
-    let kind = steps.model.environment.operations[number].0;
-    let ours = steps.state.redis.cell(leased, slot) == Cell::Lease(u8::try_from(number).expect("few operations"));
+    let ours = steps.state.redis.cell(leased, key) == Cell::Lease(read.as_u8());
     let fills = ours || steps.model.rules.lack(Mutation::RedeemWithoutCompare);
     let what = if fills { "its redeem lands and fills the L2 key" } else { "its redeem lands and finds another nonce" };
     steps.step(Label::new("R8", what).of(number, kind).with(content), |after| {
         after.operations[number].redeem = None;
         if fills {
-            *after.redis.cell_mut(leased, slot) = Cell::Value(content);
+            *after.redis.cell_mut(leased, key) = Cell::Value(content);
         }
     });
 }
 
 /// What the mutations of G1, G4 and G5 make of production's decisions.
 impl Model {
-    fn read_view(&self, process: &Process, slot: usize) -> View {
-        let view = process.view(slot);
+    fn read_view(&self, process: &Process, read: Read) -> View {
+        let view = process.view(read.slot, read.key, user(read.key));
+        let pinned_too = self.rules.lack(Mutation::ReadPinned) && process.slots[read.slot].hold.is_mine();
         View {
+            mine: view.mine || pinned_too,
             lease_valid: view.lease_valid || self.rules.lack(Mutation::ReadWithoutLease),
             writer_active: view.writer_active && !self.rules.lack(Mutation::ReadBesideWriter),
             ..view
@@ -269,8 +302,8 @@ impl Model {
     }
 
     /// What L1 has for a look-up under the reign.
-    fn l1_of(&self, process: &Process, slot: usize, reign: Reign) -> Option<Content> {
-        let entry = process.slots[slot].l1?;
+    fn l1_of(&self, process: &Process, key: usize, reign: Reign) -> Option<Content> {
+        let entry = process.keys[key].l1?;
         (entry.tag == reign || self.rules.lack(Mutation::LookUpWithoutTag)).then_some(entry.content)
     }
 
@@ -305,7 +338,7 @@ impl Model {
         View { now, ..view }
     }
 
-    fn redeem_view(&self, start: LoadStart, view: View) -> View {
+    fn redeem_view(&self, after: &State, read: Read, start: LoadStart, view: View) -> View {
         let mut now = view.now;
         if self.rules.lack(Mutation::RedeemWithoutGuard) {
             now.guard = start.guard;
@@ -314,9 +347,11 @@ impl Model {
         if reign_ignored {
             now.reign = start.reign;
         }
+        let hold = &after.processes[read.process].slots[read.slot].hold;
+        let pinned_too = self.rules.lack(Mutation::RedeemPinned) && hold.is_mine();
         View {
             now,
-            mine: view.mine || reign_ignored,
+            mine: view.mine || reign_ignored || pinned_too,
             lease_valid: view.lease_valid || self.rules.lack(Mutation::RedeemWithoutLease),
             sealed: view.sealed && !self.rules.lack(Mutation::RedeemWithoutSeal),
             ..view

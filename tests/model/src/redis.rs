@@ -1,7 +1,7 @@
 //! L2: one server, or a primary with a replica that takes over (R1, R2, R6–R8, A3).
 
 use crate::database::SPACES_MAX;
-use crate::state::{Content, Leased, SLOTS_MAX};
+use crate::state::{Content, KEYS_MAX, Leased};
 
 /// The servers and which of them is the primary by now.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,8 +19,8 @@ pub struct Redis {
 pub struct Server {
     /// `run_id/replid` while it is a primary, else 0.
     pub identity: u8,
-    /// What each key holds: space, then slot.
-    pub cells: [[Cell; SLOTS_MAX]; SPACES_MAX],
+    /// What each key holds: space, then key.
+    pub cells: [[Cell; KEYS_MAX]; SPACES_MAX],
 }
 
 /// What a Redis key holds.
@@ -56,14 +56,14 @@ impl Redis {
         Session { server: self.primary, identity: self.servers[usize::from(self.primary)].identity }
     }
 
-    /// The key of the slot in the space.
-    pub fn cell(&self, at: Leased, slot: usize) -> Cell {
-        self.servers[usize::from(at.server)].cells[usize::from(at.space)][slot]
+    /// The key in the space.
+    pub fn cell(&self, at: Leased, key: usize) -> Cell {
+        self.servers[usize::from(at.server)].cells[usize::from(at.space)][key]
     }
 
-    /// The key of the slot in the space, to be set.
-    pub fn cell_mut(&mut self, at: Leased, slot: usize) -> &mut Cell {
-        &mut self.servers[usize::from(at.server)].cells[usize::from(at.space)][slot]
+    /// The key in the space, to be set.
+    pub fn cell_mut(&mut self, at: Leased, key: usize) -> &mut Cell {
+        &mut self.servers[usize::from(at.server)].cells[usize::from(at.space)][key]
     }
 
     /// The replica becomes the primary: a new identity, and what it has copied so far.

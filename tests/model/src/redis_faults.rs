@@ -37,13 +37,13 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
 fn evict(steps: &mut Steps<'_>) {
     for server in 0..steps.state.redis.servers.len() {
         for space in 0..steps.state.redis.servers[server].cells.len() {
-            for slot in 0..steps.model.environment.slots {
+            for key in 0..steps.model.environment.keys() {
                 let as_u8 = |number| u8::try_from(number).expect("few servers and spaces");
                 let at = Leased { server: as_u8(server), space: as_u8(space) };
-                if steps.state.redis.cell(at, slot) != Cell::Empty {
+                if steps.state.redis.cell(at, key) != Cell::Empty {
                     steps.step(Label::new("env", "Redis evicts the key, or it expires"), |after| {
                         after.budget.l2_evictions -= 1;
-                        *after.redis.cell_mut(at, slot) = Cell::Empty;
+                        *after.redis.cell_mut(at, key) = Cell::Empty;
                     });
                 }
             }

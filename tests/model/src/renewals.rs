@@ -1,6 +1,7 @@
 //! The steps of RENEW (R3, R4): new tenures for a slot, to settle an unknown write or to change its L2 space.
 
-use crate::database::LateRenewal;
+use crate::database::{LateRenewal, SlotRow};
+use crate::mutation::Mutation;
 use crate::ownership::{Source, apply_row, space_in_use};
 use crate::state::{Stage, State};
 use crate::step::{Label, Model, Steps};
@@ -96,6 +97,7 @@ fn new_space(after: &mut State, process: usize, slot: usize, want: Want) -> u8 {
 fn answer(steps: &mut Steps<'_>, process: usize, slot: usize) {
     let model = steps.model;
     let Some(row) = steps.state.processes[process].slots[slot].renewal else { return };
+    let row = SlotRow { pinned: row.pinned && !model.rules.lack(Mutation::RenewalForgetsPinned), ..row };
     steps.step(Label::new("R3", "hears of its RENEW and applies the row").at(process), |after| {
         after.process_mut(process).slots[slot].renewal = None;
         apply_row(model, after, process, slot, row, Source::OwnStatement);
@@ -112,11 +114,10 @@ impl Model {
     fn is_wanted(&self, state: &State, process: usize, slot: usize, want: Want) -> bool {
         let side = &state.processes[process].slots[slot];
         match want {
-            Want::Keep => side.unsettled.is_some(),
+            Want::Keep => state.processes[process].unsettled(slot) > 0,
             Want::Clear => {
-                let planned = self.environment.operations.iter().zip(&state.operations);
-                let mut waiting = planned.filter(|((_, at), operation)| {
-                    let here = *at == slot && usize::from(operation.process) == process;
+                let mut waiting = state.operations.iter().filter(|operation| {
+                    let here = usize::from(operation.slot) == slot && usize::from(operation.process) == process;
                     here && matches!(operation.stage, Stage::Registered(_))
                 });
                 let barred = side.hold.usable_l2_space().is_none() && !side.hold.l2_is_off();

@@ -17,8 +17,10 @@ use crate::properties::Violation;
 use crate::redis::Redis;
 use crate::streams::{Report, Stream};
 
-/// At most so many slots; each has one key.
+/// At most so many slots.
 pub const SLOTS_MAX: usize = 2;
+/// At most so many keys.
+pub const KEYS_MAX: usize = 2;
 /// At most so many nodes.
 pub const NODES_MAX: usize = 3;
 /// At most so many operations of clients.
@@ -39,7 +41,7 @@ pub struct State {
     pub redis: Redis,
     /// Requests of clients, begun or not.
     pub operations: [Operation; OPERATIONS_MAX],
-    /// The stream of the moving slot (C2), opened last.
+    /// The stream of what moves (C2), opened last.
     pub stream: Option<Stream>,
     /// What the migrator has heard from the old owner (C5) and not yet journaled.
     pub report: Option<Report>,
@@ -47,8 +49,8 @@ pub struct State {
     pub late_seal: Option<LateSeal>,
     /// What may still go wrong.
     pub budget: Budget,
-    /// For each slot's key the rank of the newest commit that some client knows of.
-    pub seen: [u8; SLOTS_MAX],
+    /// For each key the rank of the newest commit that some client knows of.
+    pub seen: [u8; KEYS_MAX],
     /// What the step to this state has broken.
     pub violation: Option<Violation>,
 }
@@ -58,6 +60,15 @@ impl State {
     pub fn process_mut(&mut self, process: usize) -> &mut Process {
         Rc::make_mut(&mut self.processes[process])
     }
+
+    /// The operation on the key comes to the process, to be served under the slot.
+    pub(crate) fn invoke(&mut self, number: usize, key: usize, slot: usize, process: usize) {
+        let bound = self.seen[key];
+        let operation = &mut self.operations[number];
+        operation.process = u8::try_from(process).expect("few processes");
+        operation.slot = u8::try_from(slot).expect("few slots");
+        operation.bound = bound;
+    }
 }
 
 /// A read or write of a client, wherever a gateway has sent it.
@@ -65,6 +76,8 @@ impl State {
 pub struct Operation {
     /// The process that serves it.
     pub process: u8,
+    /// The slot that it is served under there.
+    pub slot: u8,
     /// How far it has come.
     pub stage: Stage,
     /// Rank of the newest commit that anybody knew of when it began.
@@ -81,6 +94,8 @@ pub enum Stage {
     /// Not begun.
     #[default]
     Waiting,
+    /// P4, G1, W1: the slot is settled on by the rows held, and not yet entered.
+    Resolved,
     /// G1 without a lock, paused after its look at reign and seal.
     Looking(Reign),
     /// G1 without a lock, paused after its look at the lease.
@@ -151,6 +166,8 @@ pub struct Redeem {
 /// A write statement on its way, with nobody waiting for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Late {
+    /// The slot whose row fences it.
+    pub slot: u8,
     /// The tenure it carries.
     pub tenure: u8,
     /// The gain, for the fence that compares gains.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use placement::PinnedUsers;
+
 use crate::environment::{Environment, Kind};
 use crate::mutation::Rules;
 use crate::state::{Content, State};
@@ -19,6 +21,8 @@ pub struct Model {
     spaces: Vec<Vec<Arc<str>>>,
     /// The text of each stream id.
     streams: Vec<Arc<str>>,
+    /// The list of slot 0 once the user has left it; made once too.
+    pub(crate) pinned: PinnedUsers,
 }
 
 /// Identities a run can come to.
@@ -33,7 +37,8 @@ impl Model {
         let of_identity = |identity| (0..crate::database::SPACES_MAX).map(|number| space(identity, number)).collect();
         let spaces = (0..=IDENTITIES_MAX).map(of_identity).collect();
         let streams = (0..=STREAMS_MAX).map(|id| Arc::from(id.to_string())).collect();
-        Self { environment, rules, looks_at_invariants: rules.0.is_empty(), spaces, streams }
+        let pinned = PinnedUsers::NONE.with(crate::pinning::pinned());
+        Self { environment, rules, looks_at_invariants: rules.0.is_empty(), spaces, streams, pinned }
     }
 
     /// With the invariants looked at, whatever the rules.

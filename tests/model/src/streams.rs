@@ -15,6 +15,10 @@ pub struct Stream {
     pub from: u8,
     /// The receiver's process.
     pub to: u8,
+    /// The slot that it copies out of.
+    pub slot: u8,
+    /// The slot that the receiver gains: the same, or the own one of the user whose entries alone are copied (P2).
+    pub gains: u8,
     /// The reign it was opened under (C3).
     pub reign: Reign,
     /// How far the sender is.

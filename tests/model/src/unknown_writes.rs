@@ -20,7 +20,7 @@ pub(crate) fn drop_task(steps: &mut Steps<'_>, write: Write) {
         steps.step(write.label("X2", what), |after| {
             after.budget.dropped_writes -= 1;
             if let Some(prepared) = sent {
-                after.operations[write.number].late = Some(late(prepared, false));
+                after.operations[write.number].late = Some(late(write.slot_as_u8(), prepared, false));
             }
             let frees = model.rules.lack(Mutation::DroppedWriteFreesKey);
             let stage = match sent.filter(|_| !frees) {
@@ -44,7 +44,7 @@ pub(crate) fn land_late(steps: &mut Steps<'_>, write: Write) {
     let model = steps.model;
     let Some(late) = steps.state.operations[write.number].late else { return };
     let label = |what| Label::new("W6", what).of(write.number, write.kind).with(write.content());
-    if !late.fence_seen && model.is_fenced(steps.state, write.slot, i64::from(late.tenure), late.gained) {
+    if !late.fence_seen && model.is_fenced(steps.state, usize::from(late.slot), i64::from(late.tenure), late.gained) {
         steps.step(label("its late statement is fenced"), |after| after.operations[write.number].late = None);
     } else if !late.fence_seen && model.rules.lack(Mutation::FenceWithoutRowLock) {
         steps.step(label("the fence of its late statement is looked at"), |after| {
@@ -53,20 +53,20 @@ pub(crate) fn land_late(steps: &mut Steps<'_>, write: Write) {
     } else {
         steps.step(label("its late statement commits"), |after| {
             after.operations[write.number].late = None;
-            committed(model, after, write.slot, write.content(), i64::from(late.tenure));
+            committed(model, after, Write { slot: usize::from(late.slot), ..write }, i64::from(late.tenure));
         });
     }
 }
 
-fn late(prepared: Prepared, fence_seen: bool) -> Late {
+fn late(slot: u8, prepared: Prepared, fence_seen: bool) -> Late {
     let tenure = u8::try_from(prepared.start.tenure.0).expect("few tenures");
-    Late { tenure, gained: prepared.gained, fence_seen }
+    Late { slot, tenure, gained: prepared.gained, fence_seen }
 }
 
 impl Model {
     /// W6: the client is told "unknown"; the statement stays on its way.
     pub(crate) fn unknown(&self, after: &mut State, write: Write, prepared: Prepared, fence_seen: bool) {
-        after.operations[write.number].late = Some(late(prepared, fence_seen));
+        after.operations[write.number].late = Some(late(write.slot_as_u8(), prepared, fence_seen));
         let early = self.rules.lack(Mutation::KeyFreedBeforeRenewal);
         if early || self.rules.lack(Mutation::SettledBySameReign) {
             write.leave(after, WriteStage::Registered);
@@ -74,7 +74,8 @@ impl Model {
             write.leave(after, WriteStage::Sent(prepared.start.tenure));
         }
         if early {
-            after.process_mut(write.process).slots[write.slot].unsettled = Some(prepared.start.tenure);
+            after.process_mut(write.process).keys[write.key].unsettled =
+                Some((write.slot_as_u8(), prepared.start.tenure));
         }
         after.operations[write.number].end();
         if self.rules.lack(Mutation::UnknownSentAgain) {
@@ -90,8 +91,8 @@ pub(crate) fn die_with(after: &mut State, process: usize, operations: usize) {
             continue;
         }
         match operation.stage {
-            Stage::Prepared(prepared) => operation.late = Some(late(prepared, false)),
-            Stage::FenceSeen(prepared) => operation.late = Some(late(prepared, true)),
+            Stage::Prepared(prepared) => operation.late = Some(late(operation.slot, prepared, false)),
+            Stage::FenceSeen(prepared) => operation.late = Some(late(operation.slot, prepared, true)),
             _ => {}
         }
         operation.end();

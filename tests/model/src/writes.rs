@@ -9,7 +9,8 @@ use crate::environment::Kind;
 use crate::handoff::{append_invalidate, append_value, leave_out};
 use crate::mutation::Mutation;
 use crate::ownership::space_in_use;
-use crate::process::L1Entry;
+use crate::pinning::resolve;
+use crate::process::{L1Entry, Process};
 use crate::properties::{acknowledged, committed};
 use crate::redis::Cell;
 use crate::state::{Content, Leased, Prepared, Redeem, Stage, State};
@@ -25,11 +26,12 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
         }
         match steps.state.operations[number].stage {
             Stage::Waiting if steps.model.environment.is_next(steps.state, number) => begin(steps, write),
+            Stage::Resolved => enter_resolved(steps, write),
             Stage::Checked => register_checked(steps, write),
             Stage::Registered(reign) => prepare(steps, write, reign),
             Stage::Voiding(start, space) => void(steps, write, start, space),
             Stage::Untold(prepared) => steps.step(write.label("C4", "is told to the stream"), |after| {
-                append_invalidate(after, write.process, write.slot);
+                append_invalidate(after, write.process, write.slot, write.key);
                 after.operations[number].stage = Stage::Prepared(prepared);
             }),
             Stage::Prepared(prepared) => execute(steps, write, prepared),
@@ -54,14 +56,16 @@ pub(crate) fn steps(steps: &mut Steps<'_>) {
 pub(crate) struct Write {
     pub(crate) number: usize,
     pub(crate) kind: Kind,
+    pub(crate) key: usize,
     pub(crate) slot: usize,
     pub(crate) process: usize,
 }
 
 impl Write {
     fn of(steps: &Steps<'_>, number: usize) -> Self {
-        let (kind, slot) = steps.model.environment.operations[number];
-        Self { number, kind, slot, process: usize::from(steps.state.operations[number].process) }
+        let (kind, key) = steps.model.environment.operations[number];
+        let operation = steps.state.operations[number];
+        Self { number, kind, key, slot: usize::from(operation.slot), process: usize::from(operation.process) }
     }
 
     pub(crate) fn label(self, rule: &'static str, what: &'static str) -> Label {
@@ -77,13 +81,17 @@ impl Write {
         u8::try_from(self.number).expect("few operations")
     }
 
+    pub(crate) fn slot_as_u8(self) -> u8 {
+        u8::try_from(self.slot).expect("few slots")
+    }
+
     /// X2: what becomes of the key, by production's decision.
     pub(crate) fn leave(self, after: &mut State, stage: WriteStage) {
-        let side = &mut after.process_mut(self.process).slots[self.slot];
-        match stage.key_at_end(side.hold.tenure()) {
+        let running = after.process_mut(self.process);
+        match stage.key_at_end(running.slots[self.slot].hold.tenure()) {
             KeyAtEnd::Released => {}
-            KeyAtEnd::Release => side.release_key(),
-            KeyAtEnd::Settle(tenure) => side.unsettled = Some(tenure),
+            KeyAtEnd::Release => running.release_key(self.slot, self.key),
+            KeyAtEnd::Settle(tenure) => running.keys[self.key].unsettled = Some((self.slot_as_u8(), tenure)),
         }
     }
 
@@ -98,23 +106,18 @@ impl Write {
 fn begin(steps: &mut Steps<'_>, write: Write) {
     let model = steps.model;
     for process in steps.processes() {
+        resolve(steps, write.number, process);
         let running = &steps.state.processes[process];
-        let side = &running.slots[write.slot];
-        let busy = side.writer_active && !model.rules.lack(Mutation::TwoWriters);
-        let registers = register_step(&side.hold, "u", side.unsettled.is_some(), busy) == RegisterStep::Register;
-        if !running.up || !registers {
+        let write = Write { process, slot: model.resolved(running, write.key), ..write };
+        if !running.up || !model.registers(running, write) {
             continue;
         }
-        let write = Write { process, ..write };
         let in_two_steps = model.rules.lack(Mutation::RegistrationInTwoSteps);
         let what = if in_two_steps { "may begin" } else { "registers" };
         steps.step(write.label("W1", what), |after| {
-            let bound = after.seen[write.slot];
-            let operation = &mut after.operations[write.number];
-            operation.process = u8::try_from(process).expect("few processes");
-            operation.bound = bound;
+            after.invoke(write.number, write.key, write.slot, process);
             if in_two_steps {
-                operation.stage = Stage::Checked;
+                after.operations[write.number].stage = Stage::Checked;
             } else {
                 register(model, after, write);
             }
@@ -124,25 +127,44 @@ fn begin(steps: &mut Steps<'_>, write: Write) {
 
 fn register_checked(steps: &mut Steps<'_>, write: Write) {
     let model = steps.model;
-    if !steps.state.processes[write.process].slots[write.slot].writer_active {
+    if !steps.state.processes[write.process].keys[write.key].writer_active {
         steps.step(write.label("W1", "registers"), |after| register(model, after, write));
+    }
+}
+
+/// P4: the slot is entered when its row names the user by now.
+fn enter_resolved(steps: &mut Steps<'_>, write: Write) {
+    let model = steps.model;
+    let running = &steps.state.processes[write.process];
+    if !model.has_left(running, write.key) {
+        return;
+    }
+    if model.registers(running, write) {
+        steps.step(write.label("W1", "registers, although the slot's row names its user"), |after| {
+            register(model, after, write);
+        });
+    } else if !running.slots[write.slot].hold.serves(model.looked_for(write.key)) {
+        steps.step(write.label("P4", "is refused: the slot's row names its user by now"), |after| {
+            after.operations[write.number].end();
+        });
     }
 }
 
 /// The second half of W1.
 fn register(model: &Model, after: &mut State, write: Write) {
-    let side = &mut after.process_mut(write.process).slots[write.slot];
+    let running = after.process_mut(write.process);
+    let reign = running.slots[write.slot].reign();
+    running.slots[write.slot].registered += 1;
+    let side = &mut running.keys[write.key];
     side.guard.raise();
     side.writer_active = true;
-    side.registered += 1;
-    let current = side.l1.is_some_and(|entry| entry.tag == side.reign());
+    let current = side.l1.is_some_and(|entry| entry.tag == reign);
     if current || !model.rules.lack(Mutation::RegisterDropsCurrentOnly) {
         side.l1 = None;
     }
-    let reign = side.reign();
     let not_now = [Mutation::NoInvalidate, Mutation::InvalidateAfterCommit, Mutation::InvalidateLater];
     if !not_now.iter().any(|mutation| model.rules.lack(*mutation)) {
-        append_invalidate(after, write.process, write.slot);
+        append_invalidate(after, write.process, write.slot, write.key);
     }
     after.operations[write.number].stage = Stage::Registered(reign);
 }
@@ -194,7 +216,7 @@ fn void(steps: &mut Steps<'_>, write: Write, start: WriteStart, space: u8) {
     };
     let leased = Leased { server, space };
     steps.step(write.label("R7", "its void is confirmed"), |after| {
-        *after.redis.cell_mut(leased, write.slot) = Cell::Lease(write.as_u8());
+        *after.redis.cell_mut(leased, write.key) = Cell::Lease(write.as_u8());
         model.prepared(after, write, start, Some(leased));
     });
     if steps.state.budget.lost_voids > 0 {
@@ -262,7 +284,7 @@ fn execute(steps: &mut Steps<'_>, write: Write, prepared: Prepared) {
 fn commit(steps: &mut Steps<'_>, write: Write, prepared: Prepared) {
     let model = steps.model;
     steps.step(write.label("W3", "commits").with(write.content()), |after| {
-        committed(model, after, write.slot, write.content(), prepared.start.tenure.0);
+        committed(model, after, write, prepared.start.tenure.0);
         let void_due = model.environment.l2 && model.rules.lack(Mutation::VoidAfterCommit);
         let next = if void_due { Stage::Unvoided(prepared) } else { Stage::Committed(prepared) };
         after.operations[write.number].stage = next;
@@ -275,7 +297,7 @@ fn void_late(steps: &mut Steps<'_>, write: Write, prepared: Prepared) {
         let running = &after.processes[write.process];
         let space = running.slots[write.slot].hold.usable_l2_space().map_or(0, |space| space_in_use(space).1);
         if let Some(server) = model.reachable(running, &after.database, space) {
-            *after.redis.cell_mut(Leased { server, space }, write.slot) = Cell::Empty;
+            *after.redis.cell_mut(Leased { server, space }, write.key) = Cell::Empty;
         }
         after.operations[write.number].stage = Stage::Committed(prepared);
     });
@@ -283,27 +305,34 @@ fn void_late(steps: &mut Steps<'_>, write: Write, prepared: Prepared) {
 
 /// W5, one critical section, then the acknowledgement.
 fn finish(model: &Model, after: &mut State, write: Write, prepared: Prepared) {
-    let Write { process, slot, .. } = write;
+    let Write { key, process, slot, .. } = write;
     let content = write.content();
     if model.rules.lack(Mutation::InvalidateAfterCommit) {
-        append_invalidate(after, process, slot);
+        append_invalidate(after, process, slot, key);
     }
-    let side = &mut after.process_mut(process).slots[slot];
-    let same = may_store_written(prepared.start.reign, side.reign());
+    let running = after.process_mut(process);
+    let same = may_store_written(prepared.start.reign, running.slots[slot].reign());
     if same || model.rules.lack(Mutation::StoreWrittenWithoutReign) {
-        side.l1 = Some(L1Entry { content, tag: prepared.start.reign });
+        running.keys[key].l1 = Some(L1Entry { content, tag: prepared.start.reign });
     }
     if same || model.rules.lack(Mutation::AppendWithoutReign) {
-        append_value(after, process, slot, content);
+        append_value(after, process, slot, key, content);
     }
-    after.process_mut(process).slots[slot].release_key();
+    after.process_mut(process).release_key(slot, key);
     if let Some(leased) = prepared.lease {
         after.operations[write.number].redeem = Some(Redeem { leased, content });
     }
-    acknowledged(after, write.number, slot, content);
+    acknowledged(after, write.number, key, content);
 }
 
 impl Model {
+    /// W1: whether the write may register at the process, under its slot.
+    fn registers(&self, process: &Process, write: Write) -> bool {
+        let busy = process.keys[write.key].writer_active && !self.rules.lack(Mutation::TwoWriters);
+        let (hold, unsettled) = (&process.slots[write.slot].hold, process.unsettled(write.slot) > 0);
+        register_step(hold, self.looked_for(write.key), unsettled, busy) == RegisterStep::Register
+    }
+
     /// W2 is done: the statement is next.
     fn prepared(&self, after: &mut State, write: Write, start: WriteStart, lease: Option<Leased>) {
         let gained = after.processes[write.process].slots[write.slot].gained;
@@ -320,7 +349,7 @@ impl Model {
         } else if self.rules.lack(Mutation::FenceByGained) {
             row.gained != gained
         } else {
-            i64::from(row.tenure) != tenure
+            i64::from(row.tenure) != tenure && !self.commits_across_pin(&state.database, slot, tenure)
         }
     }
 }

@@ -40,9 +40,9 @@ fn a_search_that_ends_has_seen_every_state_and_says_so() {
 }
 
 /// The rules that have steps of their own.
-const RULES: [&str; 30] = [
+const RULES: [&str; 31] = [
     "G1", "G2", "G3", "G5", "G6", "W1", "W2", "W3", "W4", "W5", "W6", "X2", "T1", "T2", "L1", "L2", "L3", "L4", "R1",
-    "R3", "R4", "R7", "R8", "C1", "C2", "C3", "C4", "C5", "C6", "C9",
+    "R3", "R4", "R7", "R8", "C1", "C2", "C3", "C4", "C5", "C6", "C9", "P4",
 ];
 
 #[test]
@@ -54,7 +54,7 @@ fn every_rule_is_walked_through() {
     let mut walked = BTreeSet::new();
     for environment in environments() {
         let model = Model::new(environment, Rules::WHOLE);
-        for _ in 0..60 {
+        for _ in 0..240 {
             let mut state = model.beginning();
             for _ in 0..80 {
                 let mut next = Vec::new();

@@ -105,6 +105,17 @@ guards! {
     a_seal_ends_by_the_abort_of_its_own_change: "unseal-by-another-abort",
     a_seal_that_comes_after_its_change_ends: "seal-stays",
     a_seal_ends_by_a_flip_only_after_its_row: "unseal-flipped-without-tenure",
+    the_slot_that_a_user_leaves_gets_a_new_tenure: "pin-keeps-tenure",
+    no_statement_commits_across_a_pin: "pin-keeps-fence-and-drain-without-unknown",
+    the_end_before_a_pin_waits_for_the_drain: "no-drain-before-a-pin",
+    a_read_looks_at_the_list_where_it_enters_the_slot: "read-pinned",
+    a_hit_without_a_lock_looks_at_the_list_after_the_slot: "hit-pinned",
+    a_write_looks_at_the_list_where_it_registers: "register-pinned",
+    a_slot_of_its_own_has_another_l2_space_or_redeems_look_at_the_list: "redeem-pinned-in-a-kept-space",
+    a_takeover_keeps_the_list: "takeover-forgets-pinned",
+    a_claim_keeps_the_list: "claim-forgets-pinned",
+    a_renewal_keeps_the_list: "renewal-forgets-pinned",
+    a_slot_that_a_user_has_left_unseals_after_its_list_is_known: "unseal-before-the-list",
 }
 
 #[test]
