@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::hmac;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response};
 use placement::UserId;
@@ -27,6 +26,7 @@ pub use settings::{AccessLogKind, AccessLogSettings, LogHashKey};
 
 use crate::answer_body::AnswerBody;
 use crate::limits;
+use crate::user_hash::UserHash;
 
 /// What a client that is gone before its answer is said to have got, as others say it too.
 const CLIENT_GONE: u16 = 499;
@@ -77,19 +77,18 @@ pub(crate) struct LoggedBody {
 }
 
 impl AccessLog {
-    /// Starts the writer. The key hashes users.
+    /// Starts the writer. Users are named by their hashes.
     pub(crate) fn start(
         to: impl Write + Send + 'static,
-        key: &LogHashKey,
+        users: UserHash,
         dropped: Counter,
     ) -> io::Result<(Arc<Self>, Writer)> {
         let (records, waiting) = sync_channel(limits::ACCESS_LOG_WAITING_MAX);
         let (end, ended) = oneshot::channel();
         let ending = Arc::new(AtomicBool::new(false));
-        let key = hmac::Key::new(hmac::HMAC_SHA256, key.bytes());
         let (told, lost) = (Arc::clone(&ending), dropped.clone());
         std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            write_all(&waiting, to, &key, &told, &lost);
+            write_all(&waiting, to, &users, &told, &lost);
             // Nobody waits for the end any more: as good.
             let _ = end.send(());
         })?;
@@ -188,7 +187,7 @@ fn microseconds(took: Duration) -> u64 {
 }
 
 /// Writes until the end is told and nothing is left, or nobody can send any more. Flushes whenever nothing waits.
-fn write_all(waiting: &Receiver<Box<Record>>, to: impl Write, key: &hmac::Key, ending: &AtomicBool, lost: &Counter) {
+fn write_all(waiting: &Receiver<Box<Record>>, to: impl Write, users: &UserHash, ending: &AtomicBool, lost: &Counter) {
     let mut to = BufWriter::new(to);
     // Lines that are in the buffer and may still be lost.
     let mut unflushed = 0;
@@ -208,7 +207,7 @@ fn write_all(waiting: &Receiver<Box<Record>>, to: impl Write, key: &hmac::Key, e
             }
         };
         if let Some(record) = next {
-            if line::write(&record, key, &mut to).is_ok() {
+            if line::write(&record, users, &mut to).is_ok() {
                 unflushed += 1;
             } else {
                 lost.inc();

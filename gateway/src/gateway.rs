@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::access_log::{self, AccessLog, AccessLogKind, AccessLogSettings, LogHashKey};
+use crate::access_log::{self, AccessLog, AccessLogKind, AccessLogSettings};
 use crate::balance::Balancer;
 use crate::client_address::ClientSettings;
 use crate::faults::{Drill, FaultSettings};
@@ -34,6 +34,7 @@ use crate::rate::{RateLimits, RateSettings};
 use crate::retry_budget::RetryBudget;
 use crate::route_user::Keyless;
 use crate::shed::{ShedSettings, Shedding};
+use crate::user_hash::UserHash;
 use crate::users::{ShowUsers, Users};
 
 /// The settings of a gateway, checked.
@@ -127,20 +128,21 @@ pub async fn start(
         None => None,
     };
     let metrics = Metrics::new();
-    let (access_log, writer) = start_access_log(&config.access_log, &metrics)?.unzip();
-    let gateway = Arc::new(Gateway::new(config, origin, identity, metrics, access_log));
+    let hash = UserHash::new(config.access_log.log_hash_key.as_ref());
+    let (access_log, writer) = start_access_log(&config.access_log, &hash, &metrics)?.unzip();
+    let gateway = Arc::new(Gateway::new(config, origin, identity, metrics, access_log, hash));
     RunningServer::start(listener, |listener| run(gateway, Listeners { public: listener, admin }, writer, stop))
 }
 
 fn start_access_log(
     settings: &AccessLogSettings,
+    hash: &UserHash,
     metrics: &Metrics,
 ) -> anyhow::Result<Option<(Arc<AccessLog>, access_log::Writer)>> {
     match settings.access_log {
         AccessLogKind::Off => Ok(None),
         AccessLogKind::Json => {
-            let key = settings.log_hash_key.clone().unwrap_or_else(LogHashKey::random);
-            Ok(Some(AccessLog::start(std::io::stdout(), &key, metrics.access_log_dropped.clone())?))
+            Ok(Some(AccessLog::start(std::io::stdout(), hash.clone(), metrics.access_log_dropped.clone())?))
         }
     }
 }
@@ -158,6 +160,7 @@ impl Gateway {
         identity: Identity,
         mut metrics: Metrics,
         access_log: Option<Arc<AccessLog>>,
+        hash: UserHash,
     ) -> Self {
         let registry = &mut metrics.registry;
         let rate = RateLimits::new(&config.rate, registry, Instant::now());
@@ -166,7 +169,7 @@ impl Gateway {
         Self {
             authorization: config.cluster_token.as_ref().map(ClusterToken::header_value),
             ring: Arc::new(RingFollower::new(origin, config.dialler.clone())),
-            users: Users::new(config.show_users),
+            users: Users::new(config.show_users, hash),
             balancer: Balancer::new(config.nodes.balance),
             retry_budget: RetryBudget::new(config.nodes.retry_budget),
             latencies: Latencies::new(match config.nodes.hedge {

@@ -31,6 +31,7 @@ mod ring_view;
 mod route_user;
 mod shed;
 mod upstream;
+mod user_hash;
 mod users;
 
 pub use access_log::{AccessLogKind, AccessLogSettings, LogHashKey};

@@ -165,6 +165,7 @@ pub(crate) mod tests {
             id: id(index),
             address: format!("127.0.0.1:{}", index + 1),
             weight: Weight::default(),
+            pool: Pool::default(),
             incarnation: placement::Incarnation(1),
             lease_left_ms: 1_000,
             leaving: false,

@@ -2,7 +2,6 @@
 //!
 //! Not here: the counting, which nodes do. No user's id leaves the gateway unless the settings say so.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use axum::Json;
@@ -22,6 +21,7 @@ use wire::{Problem, ProblemCode};
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::ring_view::NodeView;
+use crate::user_hash::UserHash;
 
 /// Settings of the route.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,20 +44,19 @@ pub enum ShowUsers {
 /// What the route needs beside the ring.
 pub(crate) struct Users {
     show: ShowUsers,
-    /// The key is drawn at the start: ids cannot be guessed and tried without it.
-    key: RandomState,
+    hash: UserHash,
     places: Semaphore,
 }
 
 impl Users {
-    pub(crate) fn new(show: ShowUsers) -> Self {
-        Self { show, key: RandomState::new(), places: Semaphore::new(limits::USERS_TOP_IN_PROGRESS) }
+    pub(crate) fn new(show: ShowUsers, hash: UserHash) -> Self {
+        Self { show, hash, places: Semaphore::new(limits::USERS_TOP_IN_PROGRESS) }
     }
 
     fn name(&self, user: String) -> String {
         match self.show {
             ShowUsers::On => user,
-            ShowUsers::Off => format!("{:016x}", self.key.hash_one(user)),
+            ShowUsers::Off => self.hash.of(&user),
         }
     }
 }
@@ -175,7 +174,7 @@ mod tests {
     fn nodes_are_merged_by_what_users_cost_and_who_is_silent_is_named() {
         let answers =
             vec![report("n2", &[("b", 0.2), ("d", 0.1)]), Err(id("n3")), report("n1", &[("a", 0.3), ("c", 0.2)])];
-        let top = merged(answers, 3, &Users::new(ShowUsers::On));
+        let top = merged(answers, 3, &Users::new(ShowUsers::On, UserHash::new(None)));
         let named: Vec<_> = top.users.iter().map(|user| (user.user.as_str(), user.node.as_str())).collect();
         assert_eq!(named, [("a", "n1"), ("b", "n2"), ("c", "n1")]);
         assert_eq!((top.complete, top.unanswered, top.named), (false, vec![id("n3")], Named::Raw));
@@ -183,10 +182,11 @@ mod tests {
 
     #[test]
     fn without_leave_to_show_them_users_are_named_by_a_hash_that_another_process_would_not_make() {
-        let (users, others) = (Users::new(ShowUsers::Off), Users::new(ShowUsers::Off));
+        let unnamed = || Users::new(ShowUsers::Off, UserHash::new(None));
+        let (users, others) = (unnamed(), unnamed());
         let named = |users: &Users| merged(vec![report("n1", &[("ada", 0.3)])], 3, users).users[0].user.clone();
         assert_eq!(named(&users), named(&users));
         assert_ne!(named(&users), named(&others));
-        assert!(named(&users).len() == 16 && named(&users).bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert!(named(&users).len() == 32 && named(&users).bytes().all(|byte| byte.is_ascii_hexdigit()));
     }
 }

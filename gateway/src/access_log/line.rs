@@ -3,17 +3,13 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use aws_lc_rs::hmac;
 use http::{HeaderValue, Method};
-use placement::UserId;
 use serde::Serialize;
 use service::request_metrics::Route;
 use service::timestamp::rfc3339_ms;
 
 use super::Record;
-
-/// How much of a user's HMAC-SHA256 is shown: 128 bits are enough to tell users apart.
-const HASH_BYTES: usize = 16;
+use crate::user_hash::UserHash;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -38,7 +34,7 @@ struct Line<'a> {
     request_id: &'a str,
 }
 
-pub(super) fn write(record: &Record, key: &hmac::Key, to: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(record: &Record, users: &UserHash, to: &mut impl Write) -> io::Result<()> {
     let text = |value: &'_ Option<HeaderValue>| value.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned);
     let node = text(&record.node);
     let line = Line {
@@ -48,7 +44,7 @@ pub(super) fn write(record: &Record, key: &hmac::Key, to: &mut impl Write) -> io
         route: route_name(record.route),
         status: record.status,
         bytes: record.bytes,
-        user: record.user.as_ref().map(|user| hash(user, key)),
+        user: record.user.as_ref().map(|user| users.of(user.as_str())),
         gateway_us: record.gateway_us,
         node_us: record.node_us,
         tier: text(&record.cache_status).and_then(|status| tier_of(&status)),
@@ -58,11 +54,6 @@ pub(super) fn write(record: &Record, key: &hmac::Key, to: &mut impl Write) -> io
     let mut json = serde_json::to_vec(&line)?;
     json.push(b'\n');
     to.write_all(&json)
-}
-
-fn hash(user: &UserId, key: &hmac::Key) -> String {
-    let tag = hmac::sign(key, user.as_str().as_bytes());
-    tag.as_ref().iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A method of the client's own making could say anything.

@@ -57,7 +57,8 @@ fn key() -> LogHashKey {
 #[tokio::test]
 async fn a_line_has_all_that_is_known_once_the_body_is_over() {
     let (output, dropped) = (Output::default(), Counter::default());
-    let (log, writer) = AccessLog::start(output.clone(), &key(), dropped.clone()).expect("a thread");
+    let (log, writer) =
+        AccessLog::start(output.clone(), UserHash::new(Some(&key())), dropped.clone()).expect("a thread");
     let mut entry = begin(&log);
     entry.of_user(&UserId::parse(b"ada").expect("a user"));
     let mut response = Response::new(AnswerBody::from(Bytes::from_static(b"value")));
@@ -98,7 +99,8 @@ async fn a_user_has_the_same_hash_by_the_same_key_and_another_by_another() {
     let mut hashes = Vec::new();
     for key in [key(), key(), LogHashKey::random()] {
         let output = Output::default();
-        let (log, writer) = AccessLog::start(output.clone(), &key, Counter::default()).expect("a thread");
+        let (log, writer) =
+            AccessLog::start(output.clone(), UserHash::new(Some(&key)), Counter::default()).expect("a thread");
         let mut entry = begin(&log);
         entry.of_user(&UserId::parse(b"ada").expect("a user"));
         drop(entry);
@@ -113,7 +115,8 @@ async fn a_user_has_the_same_hash_by_the_same_key_and_another_by_another() {
 async fn what_does_not_fit_is_dropped_and_counted_and_requests_go_on() {
     let (output, dropped) = (Output::default(), Counter::default());
     output.shut(true);
-    let (log, writer) = AccessLog::start(output.clone(), &key(), dropped.clone()).expect("a thread");
+    let (log, writer) =
+        AccessLog::start(output.clone(), UserHash::new(Some(&key())), dropped.clone()).expect("a thread");
     let began = 3 * limits::ACCESS_LOG_WAITING_MAX as u64;
     (0..began).for_each(|_| drop(begin(&log)));
     assert!(dropped.get() > 0);

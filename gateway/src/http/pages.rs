@@ -37,7 +37,9 @@ enum Access {
 fn access(path: &str, door: Door, admin_apart: bool) -> Access {
     match (path, door) {
         ("/healthz" | "/readyz", _) => Access::Anyone,
-        ("/" | "/metrics" | "/v1/ring" | "/v1/ring/locate" | "/v1/users/top" | "/openapi.json", Door::Admin) => Access::Anyone,
+        ("/" | "/metrics" | "/v1/ring" | "/v1/ring/locate" | "/v1/users/top" | "/openapi.json", Door::Admin) => {
+            Access::Anyone
+        }
         ("/" | "/metrics" | "/v1/users/top", Door::Public) if admin_apart => Access::Nowhere,
         ("/" | "/metrics" | "/v1/ring" | "/v1/users/top", Door::Public) => Access::With(Scope::Admin),
         ("/v1/ring/locate" | "/openapi.json", Door::Public) => Access::LetIn,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gateway::{Concurrency, Config, ShedSettings, start};
 use node::StubNode;
 use origin::{DatabaseUrl, OpenOptions, Origin};
-use placement::{Epoch, Member, NodeId, Ring, Weight};
+use placement::{Epoch, Member, NodeId, Pool, Ring, Weight};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ async fn running(concurrency: Concurrency) -> Running {
     origin.migrate().await.expect("migrate");
     let (node, id) = (StubNode::start().await, "n1".parse::<NodeId>().expect("id"));
     let lease = Duration::from_secs(3600);
-    origin.claim_node(&id, &node.address.to_string(), Weight::default(), lease).await.expect("claim");
+    origin.claim_node(&id, &node.address.to_string(), Weight::default(), &Pool::default(), lease).await.expect("claim");
     let members = vec![Member { id: id.clone(), weight: Weight::default() }];
     origin.init_ring(&Ring::new(Epoch(1), members, |_| id.clone()).expect("ring")).await.expect("init");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
