@@ -3,6 +3,8 @@
 //!
 //! What cannot be kept up with is left out (a value) or ends the stream (an invalidation): the data plane goes first.
 
+mod item;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,9 +16,7 @@ use wire::control::{CopyState, CopyStream, SealedTenure};
 use crate::entry_name::EntryName;
 use crate::l1::Held;
 use crate::limits;
-
-/// What an item costs in the queue beside names and values, in bytes.
-const ITEM: usize = 64;
+pub(super) use item::Item;
 
 /// A stream, from its opening to its end.
 pub(crate) struct Outgoing {
@@ -70,17 +70,6 @@ enum End {
     Over,
 }
 
-/// What waits to be sent.
-#[derive(Clone)]
-pub(super) enum Item {
-    /// An entry that L1 held at the beginning, with its bytes for the progress.
-    Copy(Arc<Held>, u64),
-    /// An entry written or loaded since.
-    Value(Arc<Held>),
-    Invalidate(EntryName),
-    End(Vec<SealedTenure>),
-}
-
 /// What the sender does next.
 pub(super) enum Next {
     Send(Vec<Item>),
@@ -92,21 +81,6 @@ pub(super) enum Next {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Broken(pub(super) String);
-
-impl Item {
-    fn bytes(&self) -> usize {
-        ITEM + match self {
-            Self::Copy(held, _) | Self::Value(held) => held.size(),
-            Self::Invalidate(name) => name.size(),
-            Self::End(slots) => size_of_val(slots.as_slice()),
-        }
-    }
-
-    /// The bytes it counts for in the progress.
-    fn copied(&self) -> Option<u64> {
-        if let Self::Copy(_, bytes) = self { Some(*bytes) } else { None }
-    }
-}
 
 impl Outgoing {
     pub(super) fn new(

@@ -149,6 +149,7 @@ impl<'a> Standing<'a> {
     /// can take them over later without giving back what they get now. A member that is back and waits for its share gets
     /// nothing here, unless nobody else is there: with some slots it would count as readmitted.
     pub(super) fn moves_away_from(&self, leaver: &NodeId) -> Result<Vec<SlotMove>, PlanRefused> {
+        self.member(leaver)?;
         let mut moves = if self.owns_hashed(leaver) { self.hashed_away_from(leaver)? } else { Vec::new() };
         moves.extend(self.pinned_away_from(leaver)?);
         Ok(moves)
