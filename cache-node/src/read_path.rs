@@ -225,7 +225,7 @@ impl Node {
         let word = self.slots.word(name.slot);
         let reign = word.servable()?;
         // Looked at after the word: whoever unseals a slot that a user has left published before that who it was.
-        if word.has_pinned() && self.slots.from_home(name.slot, name.user) != name.slot {
+        if word.has_pinned() && self.slots.served_under(name.slot, name.user) != name.slot {
             return None;
         }
         let now = Moment::now();

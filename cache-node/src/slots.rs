@@ -152,11 +152,11 @@ impl Slots {
 
     /// The slot that a user is served under, as far as the rows held say: its own, or its home.
     pub(crate) fn of_user(&self, user: &str) -> Slot {
-        self.from_home(Slot::of_user_text(user), user)
+        self.served_under(Slot::of_user_text(user), user)
     }
 
     /// The same where the home is known.
-    pub(crate) fn from_home(&self, home: Slot, user: &str) -> Slot {
+    pub(crate) fn served_under(&self, home: Slot, user: &str) -> Slot {
         if !self.word(home).has_pinned() {
             return home;
         }

@@ -47,6 +47,9 @@ impl Gateway {
         if route == Route::put {
             whole_and_plain(request.headers())?;
         }
+        if matches!(route, Route::put | Route::delete) {
+            keeps_its_condition(request.headers())?;
+        }
         Ok(Admitted { user, key })
     }
 
@@ -75,6 +78,16 @@ fn whole_and_plain(headers: &HeaderMap) -> Result<(), Problem> {
         .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
         return refused("Content-Encoding is not kept: send the bytes as they are to be read");
+    }
+    Ok(())
+}
+
+/// A write whose condition is said to be for this connection only would go on without it, and overwrite what it was to spare.
+fn keeps_its_condition(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_condition = |name: &str| ["if-match", "if-none-match"].iter().any(|known| name.eq_ignore_ascii_case(known));
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    if values.flat_map(|value| value.split(',')).any(|name| is_condition(name.trim())) {
+        return Err(Problem::new(ProblemCode::RequestInvalid, "Connection names the condition of the write"));
     }
     Ok(())
 }

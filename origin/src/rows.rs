@@ -284,16 +284,25 @@ pub(crate) fn seal_covers_moves(seal: &[SealedSlot], moves: &[SlotMove]) -> Resu
     if same { Ok(()) } else { Err("the seal list is not the list of planned moves".to_owned()) }
 }
 
+/// What a change is about that takes a user out of its slot.
+pub(crate) struct LeavingUser<'a> {
+    pub(crate) home: &'a SealedSlot,
+    pub(crate) user: &'a PinnedUser,
+    pub(crate) pool: Pool,
+}
+
 /// The user that a change takes out of its slot, with the line of the seal, where it is about that alone; if it is about other
 /// moves too, why the flip is refused.
 pub(crate) fn leaving_user<'a>(
     seal: &'a [SealedSlot],
     moves: &'a [SlotMove],
-) -> Result<Option<(&'a SealedSlot, &'a PinnedUser, Option<&'a Pool>)>, String> {
+) -> Result<Option<LeavingUser<'a>>, String> {
     let leaving = moves.iter().find_map(|moving| moving.leaves.as_ref().map(|user| (user, moving.pool.as_ref())));
     match (leaving, seal) {
         (None, _) => Ok(None),
-        (Some((user, pool)), [line]) if moves.len() == 1 => Ok(Some((line, user, pool))),
+        (Some((user, pool)), [home]) if moves.len() == 1 => {
+            Ok(Some(LeavingUser { home, user, pool: pool.cloned().unwrap_or_default() }))
+        }
         _ => Err("a user that leaves its slot moves alone".to_owned()),
     }
 }

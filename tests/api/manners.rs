@@ -131,6 +131,10 @@ fn what_connection_names_goes_no_further_than_the_gateway() {
         assert_eq!(with_headers(&user, Method::PUT, "k", &named, "v").await.status, 201);
         let answer = user.get("k").await;
         assert_eq!(answer.header("content-type"), "application/octet-stream", "{answer:?}");
+        // A write does not lose its condition: not executed.
+        let conditional = [("Connection", "close, If-None-Match"), ("If-None-Match", "*")];
+        let refused = with_headers(&user, Method::PUT, "k", &conditional, "lost").await;
+        assert_eq!((refused.status, user.get("k").await.text()), (400, "v".to_owned()));
         let hop_by_hop = [
             ("Connection", "keep-alive, TE"),
             ("Keep-Alive", "timeout=5"),

@@ -48,7 +48,7 @@ pub(super) fn plain<'a>(node: &Node, get: &PlainGet<'a>) -> Option<(AskedName<'a
         return None;
     }
     let name = AskedName::plain(asked.user, encoded_key)?;
-    Some((name.under(node.slots.from_home(name.slot, name.user)), asked.request_id))
+    Some((name.under(node.slots.served_under(name.slot, name.user)), asked.request_id))
 }
 
 /// An entry that can stand in an answer as it is.

@@ -134,7 +134,7 @@ impl Line {
     fn take(&mut self, read: Read<'_>, headers: RawHeaders<'_>) -> Result<(), Ended> {
         // The gateway has checked both, and answers for what is wrong with them.
         let name = AskedName::of(read.user.as_bytes(), read.key).ok_or(Ended::Name)?;
-        let name = name.under(self.node.slots.from_home(name.slot, name.user));
+        let name = name.under(self.node.slots.served_under(name.slot, name.user));
         let Read { id, head_only, detached, .. } = read;
         let about = name_hash(name.user, name.key);
         let mut conditions = conditions(headers)?;

@@ -1,6 +1,6 @@
 //! The flip on Postgres (protocol C6): new owners, new tenures and the new epoch in one transaction, or nothing.
 
-use placement::{ChangeId, Epoch, Incarnation, NodeId, PinnedUser, PinnedUsers, Pool, Slot, Tenure};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, PinnedUser, PinnedUsers, Slot, Tenure};
 use sqlx::query_as;
 
 use super::PostgresOrigin;
@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::change_journal::{AbortOutcome, ChangeRow, FlipOutcome, SealedSlot};
 use crate::error::OriginError;
 use crate::pool::Lane;
-use crate::rows;
+use crate::rows::{self, LeavingUser};
 
 const TAKE_PHASE: &str =
     "UPDATE ring_changes SET phase = 'flipped' WHERE id = $1::bigint AND phase = 'sealed' RETURNING true";
@@ -99,7 +99,7 @@ async fn attempt(tx: &mut Session, id: ChangeId) -> Result<Attempt, OriginError>
     let (flip, expected) = match rows::leaving_user(&change.seal, &change.moves) {
         Err(reason) => return Ok(Attempt::Refused(reason)),
         Ok(None) => (move_slots(tx, &change.seal).await?, change.seal.len()),
-        Ok(Some((line, user, pool))) => (pin_user(tx, line, user, pool.unwrap_or(&Pool::default())).await?, 2),
+        Ok(Some(leaving)) => (pin_user(tx, &leaving).await?, 2),
     };
     if flip.len() != expected {
         let moved = expected - flip.len();
@@ -130,17 +130,13 @@ async fn move_slots(tx: &mut Session, seal: &[SealedSlot]) -> Result<Vec<(Slot, 
     rows::flip_list(moved)
 }
 
-async fn pin_user(
-    tx: &mut Session,
-    home: &SealedSlot,
-    user: &PinnedUser,
-    pool: &Pool,
-) -> Result<Vec<(Slot, Tenure)>, OriginError> {
+async fn pin_user(tx: &mut Session, leaving: &LeavingUser<'_>) -> Result<Vec<(Slot, Tenure)>, OriginError> {
+    let LeavingUser { home, user, pool } = leaving;
     let left = query_as::<_, (i32, i64)>(LEAVE_HOME)
         .bind(rows::slot_number(home.slot))
         .bind(home.owner.as_str())
         .bind(home.tenure.0)
-        .bind(PinnedUsers::NONE.with(user.clone()).to_string());
+        .bind(PinnedUsers::NONE.with(PinnedUser::clone(user)).to_string());
     let pinned = query_as::<_, (i32, i64)>(PIN)
         .bind(rows::slot_number(user.slot))
         .bind(home.receiver.as_str())

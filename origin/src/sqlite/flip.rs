@@ -1,6 +1,6 @@
 //! The flip on SQLite (protocol C6): new owners, new tenures and the new epoch in one transaction, or nothing.
 
-use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, PinnedUser, PinnedUsers, Pool, Slot, Tenure};
+use placement::{ChangeId, Epoch, Incarnation, NodeId, Phase, PinnedUser, PinnedUsers, Slot, Tenure};
 use sqlx::{SqliteConnection, query_as};
 
 use super::SqliteOrigin;
@@ -9,7 +9,7 @@ use super::ring_ledger::epoch_number;
 use super::transaction::{End, row, rows, take_numbers};
 use crate::change_journal::{AbortOutcome, FlipOutcome, SealedSlot};
 use crate::error::OriginError;
-use crate::rows;
+use crate::rows::{self, LeavingUser};
 
 const TAKE_PHASE: &str = "UPDATE ring_changes SET phase = 'flipped' WHERE id = ?1 AND phase = 'sealed' RETURNING 1";
 
@@ -88,7 +88,7 @@ async fn attempt(connection: &mut SqliteConnection, id: ChangeId) -> Result<Atte
     let (flip, expected) = match rows::leaving_user(&change.seal, &change.moves) {
         Err(reason) => return Ok(Attempt::Refused(reason)),
         Ok(None) => (move_slots(connection, &change.seal).await?, change.seal.len()),
-        Ok(Some((line, user, pool))) => (pin_user(connection, line, user, pool.unwrap_or(&Pool::default())).await?, 2),
+        Ok(Some(leaving)) => (pin_user(connection, &leaving).await?, 2),
     };
     if flip.len() != expected {
         let moved = expected - flip.len();
@@ -120,17 +120,16 @@ async fn move_slots(
 
 async fn pin_user(
     connection: &mut SqliteConnection,
-    home: &SealedSlot,
-    user: &PinnedUser,
-    pool: &Pool,
+    leaving: &LeavingUser<'_>,
 ) -> Result<Vec<(Slot, Tenure)>, OriginError> {
+    let LeavingUser { home, user, pool } = leaving;
     let numbers = take_numbers(connection, "tenure", 3).await?;
     let left = query_as::<_, (i32, i64)>(LEAVE_HOME)
         .bind(rows::slot_number(home.slot))
         .bind(home.owner.as_str())
         .bind(home.tenure.0)
         .bind(numbers)
-        .bind(PinnedUsers::NONE.with(user.clone()).to_string());
+        .bind(PinnedUsers::NONE.with(PinnedUser::clone(user)).to_string());
     let pinned = query_as::<_, (i32, i64)>(PIN)
         .bind(rows::slot_number(user.slot))
         .bind(home.receiver.as_str())
