@@ -106,6 +106,14 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     // The ring is followed until the last request is answered.
     let background = CancellationToken::new();
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
+    let shedding = tokio::spawn({
+        let (gateway, background) = (Arc::clone(&gateway), background.clone());
+        async move {
+            if let Some(shedding) = &gateway.shedding {
+                shedding.run(background).await;
+            }
+        }
+    });
     let drain_timeout = gateway.config.drain_timeout;
     let app = App::new(Arc::clone(&gateway));
     let serving = serve(listener, app, ServeOptions { drain_timeout, ..ServeOptions::default() }, stop.clone());
@@ -115,6 +123,6 @@ async fn run(gateway: Arc<Gateway>, listener: TcpListener, stop: CancellationTok
     };
     tokio::join!(serving, draining);
     background.cancel();
-    // A follower that panicked was a bug of ours and was logged as such.
-    let _ = following.await;
+    // One that panicked was a bug of ours and was logged as such.
+    let _ = tokio::join!(following, shedding);
 }
