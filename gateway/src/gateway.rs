@@ -198,6 +198,14 @@ async fn run(
     // The ring is followed until the last request is answered.
     let background = CancellationToken::new();
     let following = tokio::spawn(Arc::clone(&gateway.ring).follow(background.clone()));
+    let shedding = tokio::spawn({
+        let (gateway, background) = (Arc::clone(&gateway), background.clone());
+        async move {
+            if let Some(shedding) = &gateway.shedding {
+                shedding.run(background).await;
+            }
+        }
+    });
     let identity = {
         let (gateway, stop) = (Arc::clone(&gateway), background.clone());
         tokio::spawn(async move { gateway.identity.follow(stop).await })
@@ -218,7 +226,7 @@ async fn run(
     tokio::join!(serving, draining);
     background.cancel();
     // One that panicked was a bug of ours and was logged as such.
-    let _ = tokio::join!(following, identity, watching);
+    let _ = tokio::join!(following, identity, watching, shedding);
     if let Some(admin) = admin {
         let _ = admin.await;
     }

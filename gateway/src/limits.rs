@@ -129,6 +129,8 @@ pub(crate) const CONCURRENCY_BASE_MAX_AGE: Duration = Duration::from_secs(30);
 pub(crate) const CONCURRENCY_QUEUE_SHARE: usize = 4;
 /// How long: one that is refused should know it within 5 ms.
 pub(crate) const CONCURRENCY_WAIT: Duration = Duration::from_millis(3);
+/// How often the gateway looks how late its own tasks run, where the limit is adaptive.
+pub(crate) const OWN_DELAY_EVERY: Duration = Duration::from_millis(5);
 /// The longest delay that a fault drill puts before a request.
 pub(crate) const FAULT_DELAY_MAX: Duration = Duration::from_secs(10);
 /// How many rules a drill may have: each costs a look for each request.

@@ -5,6 +5,7 @@
 //! pace. Whoever has a place is never sent away again: a write that was sent is waited for.
 
 mod course;
+mod own_delay;
 mod places;
 
 use std::str::FromStr;
@@ -14,10 +15,12 @@ use std::sync::atomic::Ordering;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::registry::Registry;
 use service::fixed_counters::{FixedCounters, FixedLabels};
+use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 use crate::retry::Kind;
 use crate::upstream::Upstream;
+use own_delay::OwnDelay;
 use places::Places;
 
 pub(crate) use places::Place;
@@ -66,8 +69,10 @@ pub struct ShedSettings {
 
 /// Load shedding, on.
 pub(crate) struct Shedding {
-    adaptive: bool,
-    fixed: usize,
+    /// Where the limit is adaptive.
+    own_delay: Option<OwnDelay>,
+    /// At first, where it is adaptive.
+    limit: usize,
     shed: FixedCounters<Labels>,
 }
 
@@ -110,14 +115,21 @@ impl FixedLabels for Labels {
 impl Shedding {
     /// `None`: nothing is shed, and there is nothing to ask.
     pub(crate) fn new(settings: &ShedSettings, registry: &mut Registry) -> Option<Self> {
-        let (adaptive, fixed) = match settings.concurrency {
+        let (own_delay, limit) = match settings.concurrency {
             Concurrency::Off => return None,
-            Concurrency::Adaptive => (true, limits::CONCURRENCY_FIRST),
-            Concurrency::Fixed(places) => (false, places as usize),
+            Concurrency::Adaptive => (Some(OwnDelay::default()), limits::CONCURRENCY_FIRST),
+            Concurrency::Fixed(places) => (None, places as usize),
         };
         let shed = FixedCounters::default();
         registry.register("shed", "Requests refused because the node has enough to do", FixedCounters::clone(&shed));
-        Some(Self { adaptive, fixed, shed })
+        Some(Self { own_delay, limit, shed })
+    }
+
+    /// What is to be done in the background, until `stop`.
+    pub(crate) async fn run(&self, stop: CancellationToken) {
+        if let Some(own_delay) = &self.own_delay {
+            own_delay.clone().measure(stop).await;
+        }
     }
 
     /// A place at a node, at once or after a short wait; `None`: the node is to be left alone. Dropping the future leaves
@@ -141,8 +153,8 @@ impl Shedding {
 
     fn places(&self) -> NodePlaces {
         NodePlaces {
-            reads: Arc::new(Places::new(self.fixed, self.adaptive)),
-            writes: (!self.adaptive).then(|| Arc::new(Places::new(self.fixed, false))),
+            reads: Arc::new(Places::new(self.limit, self.own_delay.clone())),
+            writes: self.own_delay.is_none().then(|| Arc::new(Places::new(self.limit, None))),
         }
     }
 }

@@ -15,8 +15,10 @@ use crate::limits;
 /// What was measured in one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
-    /// The mean time to the head of an answer.
+    /// The mean time to the head of an answer, without the gateway's own delays.
     pub(super) mean: Duration,
+    /// Those delays.
+    pub(super) own: Duration,
     /// The most places in use at once.
     pub(super) busiest: usize,
 }
@@ -63,6 +65,8 @@ impl Course {
                         self.base = Some((mean, now));
                     }
                 }
+                // Who is late is the gateway itself: a refusal costs it nearly as much as an answer, and would help nobody.
+                (true, true) if window.own >= window.mean => {}
                 (true, true) if now.saturating_duration_since(seen) >= limits::CONCURRENCY_BASE_MAX_AGE => {
                     self.probing = Some(self.limit);
                     self.limit = limits::CONCURRENCY_MIN as f64;
@@ -104,7 +108,7 @@ mod tests {
             .map(|number| {
                 let busiest = demand(number).min(course.limit as usize);
                 let now = begin + limits::CONCURRENCY_WINDOW * number as u32;
-                course.next(Window { mean: node.mean(busiest), busiest }, now)
+                course.next(Window { mean: node.mean(busiest), own: Duration::ZERO, busiest }, now)
             })
             .collect()
     }
@@ -132,12 +136,26 @@ mod tests {
         assert_eq!(short, []);
     }
 
+    fn window(mean_us: u64, own_us: u64, busiest: usize) -> Window {
+        Window { mean: Duration::from_micros(mean_us), own: Duration::from_micros(own_us), busiest }
+    }
+
+    #[test]
+    fn a_gateway_that_is_late_itself_does_not_hold_its_nodes_back() {
+        let mut course = Course::new(limits::CONCURRENCY_FIRST);
+        let now = Instant::now();
+        course.next(window(2000, 0, 3), now);
+        let busy = |course: &mut Course, own_us| course.next(window(9000, own_us, limits::CONCURRENCY_FIRST), now);
+        assert_eq!(busy(&mut course, 9000), limits::CONCURRENCY_FIRST);
+        assert!(busy(&mut course, 1000) < limits::CONCURRENCY_FIRST);
+    }
+
     #[test]
     fn hits_of_less_than_a_millisecond_are_never_slow() {
         let mut course = Course::new(limits::CONCURRENCY_FIRST);
         let now = Instant::now();
-        course.next(Window { mean: Duration::from_micros(80), busiest: 3 }, now);
-        let limit = course.next(Window { mean: Duration::from_micros(900), busiest: limits::CONCURRENCY_FIRST }, now);
+        course.next(window(80, 0, 3), now);
+        let limit = course.next(window(900, 0, limits::CONCURRENCY_FIRST), now);
         assert!(limit > limits::CONCURRENCY_FIRST);
     }
 
@@ -157,7 +175,7 @@ mod tests {
         let now = Instant::now();
         for (mean, busiest) in [(0, 0), (u64::MAX, usize::MAX), (0, usize::MAX), (1, 1)].into_iter().cycle().take(5000)
         {
-            let limit = course.next(Window { mean: Duration::from_nanos(mean), busiest }, now);
+            let limit = course.next(Window { mean: Duration::from_nanos(mean), own: Duration::ZERO, busiest }, now);
             assert!((limits::CONCURRENCY_MIN..=limits::CONCURRENCY_MAX).contains(&limit), "{limit}");
         }
     }

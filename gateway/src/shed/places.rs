@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Refused;
 use super::course::{Course, Window};
+use super::own_delay::OwnDelay;
 use crate::limits;
 
 /// All places. What is taken and what is free together are `limit` and `surplus`.
@@ -35,6 +36,7 @@ struct Measured {
     took_ns: AtomicU64,
     busiest: AtomicUsize,
     course: Mutex<Course>,
+    own_delay: OwnDelay,
 }
 
 /// A place at a node. Dropping it gives it back, or away if there are fewer now.
@@ -54,21 +56,22 @@ impl Drop for Waiting<'_> {
 }
 
 impl Places {
-    pub(super) fn new(limit: usize, adaptive: bool) -> Self {
-        let measured = || Measured {
+    pub(super) fn new(limit: usize, own_delay: Option<OwnDelay>) -> Self {
+        let measured = |own_delay| Measured {
             since: Instant::now(),
             ends_ns: AtomicU64::new(nanoseconds(limits::CONCURRENCY_WINDOW)),
             answers: AtomicU64::default(),
             took_ns: AtomicU64::default(),
             busiest: AtomicUsize::default(),
             course: Mutex::new(Course::new(limit)),
+            own_delay,
         };
         Self {
             free: Arc::new(Semaphore::new(limit)),
             limit: AtomicUsize::new(limit),
             surplus: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            measured: adaptive.then(measured),
+            measured: own_delay.map(measured),
         }
     }
 
@@ -117,8 +120,10 @@ impl Places {
         if answers == 0 {
             return;
         }
+        let own = measured.own_delay.of_an_answer();
         let window = Window {
-            mean: Duration::from_nanos(took_ns / answers),
+            mean: Duration::from_nanos(took_ns / answers).saturating_sub(own),
+            own,
             busiest: measured.busiest.swap(0, Ordering::Relaxed),
         };
         measured.ends_ns.store(passed + nanoseconds(limits::CONCURRENCY_WINDOW), Ordering::Relaxed);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::*;
 
 fn places(limit: usize) -> Arc<Places> {
-    Arc::new(Places::new(limit, false))
+    Arc::new(Places::new(limit, None))
 }
 
 #[test]
@@ -97,7 +97,7 @@ async fn no_place_is_lost_whoever_goes_away_whenever_and_however_the_limit_moves
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_become_slow_bring_the_limit_down_and_quick_ones_bring_it_up() {
-    let places = Arc::new(Places::new(limits::CONCURRENCY_FIRST, true));
+    let places = Arc::new(Places::new(limits::CONCURRENCY_FIRST, Some(OwnDelay::default())));
     // All places are in use all the time; an answer takes `takes`.
     let busy = async |takes: u64, rounds: usize| {
         for _ in 0..rounds {
