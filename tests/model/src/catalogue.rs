@@ -296,10 +296,17 @@ fn pins() -> Vec<Environment> {
             changes: 1,
             ..NONE
         }),
-        Environment { late_rows: true, ..new("pin-late", "rows and a SEAL are late; a renewal", 1, 2) }.with(Budget {
+        Environment {
+            late_rows: true,
+            streams: false,
+            ..new("pin-late-rows", "rows are applied late; a renewal", 1, 2)
+        }
+        .with(Budget { changes: 1, renewals: 1, ..NONE }),
+        new("pin-late-seal", "a user gets a slot of its own; a SEAL is late; a takeover", 1, 2).with(Budget {
+            expiries: 1,
+            takeovers: 1,
             changes: 1,
             late_seals: 1,
-            renewals: 1,
             ..NONE
         }),
         Environment { pauses: true, ..new("pin-pauses", "pauses in G1 and W2; a takeover", 1, 2) }.with(Budget {
