@@ -255,7 +255,12 @@ impl Gateway {
         let underway = node.load().begin();
         let began = underway.began;
         let asked = self.ask_once(request, node, epoch, detached, deadline).await;
-        let outcome = outcome_of(asked.as_ref().map_err(|failed| *failed), deadline.saturating_duration_since(began));
+        let mut outcome =
+            outcome_of(asked.as_ref().map_err(|failed| *failed), deadline.saturating_duration_since(began));
+        if request.kind == Kind::Write && outcome == Outcome::TimedOut {
+            // It may have been parked by a ring change, or have waited for the database: neither is the node's fault.
+            outcome = Outcome::Unjudged;
+        }
         underway.judge(outcome);
         if detached || request.read_of.is_some() && self.config.nodes.times_reads() {
             self.note_time(node, detached, outcome, began.elapsed());

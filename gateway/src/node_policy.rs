@@ -17,7 +17,7 @@ pub struct NodePolicy {
     #[arg(long, env = "SHARDCACHE_HEALTH_EVERY", default_value = "2s", hide_env_values = true, value_parser = health_every)]
     pub health_every: Duration,
     /// Pass by nodes that answer but fail more than the others: never, by errors, or by errors and latency.
-    #[arg(long, env = "SHARDCACHE_OUTLIER", default_value = "on", hide_env_values = true)]
+    #[arg(long, env = "SHARDCACHE_OUTLIER", default_value = "off", hide_env_values = true)]
     pub outlier: Outlier,
     /// How many requests may be sent once more, in percent of all; ten a second always may.
     #[arg(long, env = "SHARDCACHE_RETRY_BUDGET", default_value = "20", hide_env_values = true,
@@ -46,7 +46,7 @@ impl Default for NodePolicy {
     fn default() -> Self {
         Self {
             health_every: Duration::from_secs(2),
-            outlier: Outlier::On,
+            outlier: Outlier::Off,
             retry_budget: 20,
             hedge: Hedge::Off,
             balance: Balance::LeastRequests,

@@ -49,7 +49,7 @@ async fn with_all_nodes_frozen_every_request_gets_a_quick_503_and_it_heals_by_it
 
 #[tokio::test]
 async fn a_node_that_breaks_its_writes_is_ejected_keeps_its_users_and_comes_back() {
-    let mut cluster = cluster(2, &[]).await;
+    let mut cluster = cluster(2, &[("SHARDCACHE_OUTLIER", "on")]).await;
     // Health checks and reads get through: only writes show that it is sick.
     let proxy = far_node(&mut cluster, "PUT ").await;
     let user = user_of(&cluster, "far").await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gateway::{Config, Hedge, NodePolicy};
+use gateway::{Config, Hedge, NodePolicy, Outlier};
 
 use crate::scripted_node::{Act, ScriptedNode, exchange};
 use crate::{CREATED, Cluster, FOUND, READYZ, status, well};
@@ -64,7 +64,8 @@ async fn a_node_that_fails_half_the_time_is_passed_by_and_comes_back() {
     }))
     .await;
     let others = [ScriptedNode::start(well(|_| FOUND)).await, ScriptedNode::start(well(|_| FOUND)).await];
-    let cluster = Cluster::start(&[n1.address, others[0].address, others[1].address]).await;
+    let config = policy(NodePolicy { outlier: Outlier::On, ..NodePolicy::default() });
+    let cluster = Cluster::start_with(config, &[n1.address, others[0].address, others[1].address]).await;
     let noticed = Instant::now() + Duration::from_secs(30);
     while !exchange(cluster.gateway, READYZ).await.contains("ejected") {
         assert_eq!(status(&cluster.get().await), 200, "each read that fails goes past it");
