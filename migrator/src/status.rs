@@ -1,5 +1,7 @@
 //! `status`: how the ring stands, who is there, what is under way, and what may be done about it.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{Table, presets};
 use origin::{ChangeRow, NodeRow, Origin, OriginError, RingState};
 use placement::{Epoch, Incarnation, NodeId, Phase, Pool, SLOT_COUNT, Weight};
@@ -21,12 +23,25 @@ pub struct Status {
     pub members: Vec<NodeStatus>,
     /// Registered nodes that are no members, by name.
     pub standbys: Vec<NodeStatus>,
+    /// The pools that have members or users, by name.
+    pub pools: Vec<PoolStatus>,
     /// The active change.
     pub change: Option<ActiveChange>,
     /// The newest change that is over.
     pub last_change: Option<PastChange>,
     /// The failure controllers; null: none has run yet.
     pub controller: Option<ControllerStatus>,
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub pool: Pool,
+    /// Members that serve in it.
+    pub members: usize,
+    /// Users with a slot of their own that are assigned to it.
+    pub pinned_users: usize,
 }
 
 /// A node.
@@ -107,7 +122,16 @@ pub async fn read(origin: &Origin) -> Result<Status, OriginError> {
             let standbys =
                 nodes.iter().map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), 0)).collect();
             let members = Vec::new();
-            Ok(Status { epoch: Epoch(0), slots: SLOT_COUNT, members, standbys, change: None, last_change, controller })
+            Ok(Status {
+                epoch: Epoch(0),
+                slots: SLOT_COUNT,
+                members,
+                standbys,
+                pools: Vec::new(),
+                change: None,
+                last_change,
+                controller,
+            })
         }
     }
 }
@@ -124,7 +148,20 @@ fn of_ring(ring: &RingState, last_change: Option<PastChange>, controller: Option
         .map(|node| NodeStatus::new(node.id.clone(), node.weight, Some(node), owned(&node.id)))
         .collect();
     let change = ring.change.as_ref().map(ActiveChange::from);
-    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, change, last_change, controller }
+    let pools = pools(ring);
+    Status { epoch: ring.digest.epoch, slots: SLOT_COUNT, members, standbys, pools, change, last_change, controller }
+}
+
+fn pools(ring: &RingState) -> Vec<PoolStatus> {
+    let mut pools: BTreeMap<Pool, (usize, usize)> = BTreeMap::new();
+    for member in &ring.members {
+        let row = ring.nodes.iter().find(|row| row.id == member.id);
+        pools.entry(row.map(|row| row.pool.clone()).unwrap_or_default()).or_default().0 += 1;
+    }
+    for pool in ring.slots.iter().filter_map(|row| row.pool.as_ref()) {
+        pools.entry(pool.clone()).or_default().1 += 1;
+    }
+    pools.into_iter().map(|(pool, (members, pinned_users))| PoolStatus { pool, members, pinned_users }).collect()
 }
 
 impl NodeStatus {
@@ -194,6 +231,10 @@ impl Status {
         }];
         if !self.members.is_empty() {
             lines.push(table(&self.members));
+        }
+        for pool in self.pools.iter().filter(|pool| pool.pinned_users > 0) {
+            let (users, members) = (pool.pinned_users, pool.members);
+            lines.push(format!("pool {}: {users} users with a slot of their own, {members} members", pool.pool));
         }
         if !self.standbys.is_empty() {
             lines.push("standbys (registered, not in the ring):".to_owned());

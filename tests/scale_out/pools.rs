@@ -137,6 +137,11 @@ async fn what_cannot_be_assigned_is_refused_and_nothing_is_journaled_with_a_user
         assert!(!told.stdout.contains("secret") && !told.stderr.contains("secret"), "{verb:?}: {told:?}");
     }
     let status = json(&cluster, &["status"]).await;
+    let of_pools = document!([
+        {"pool": "shared", "members": 2, "pinned_users": 0},
+        {"pool": "vip", "members": 1, "pinned_users": 2},
+    ]);
+    assert_eq!(status["pools"], of_pools);
     let pools: Vec<_> = status["members"].as_array().expect("members").iter().map(|member| &member["pool"]).collect();
     assert_eq!(document!(pools), document!(["shared", "shared", "vip"]));
     assert!(!cluster.log_tails().contains("secret"));
