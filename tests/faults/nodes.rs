@@ -24,7 +24,7 @@ pub(crate) async fn lease_is_over(cluster: &mut Cluster, node: &str) {
 }
 
 /// How many migrations there are.
-const MIGRATIONS: u32 = 2;
+const MIGRATIONS: u32 = 3;
 
 #[tokio::test]
 async fn a_node_frozen_beyond_its_lease_serves_nothing_old_when_it_wakes() {
