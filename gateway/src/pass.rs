@@ -62,7 +62,15 @@ impl Gateway {
             let (Some(drill), Some(fault)) = (&self.drill, pass.fault) else {
                 return self.forward(request, began).await;
             };
-            match drill.inject(fault).await {
+            let injected = match pass.until {
+                Some(until) => timeout_at(until, drill.inject(fault)).await,
+                None => Ok(drill.inject(fault).await),
+            };
+            let Ok(injected) = injected else {
+                let detail = "not executed: X-Request-Timeout-Ms is over within the delay of a drill";
+                return Problem::new(ProblemCode::OwnerUnavailable, detail).into_response();
+            };
+            match injected {
                 Some(answer) => answer,
                 // The time of the drill is not the node's.
                 None => self.forward(request, Instant::now()).await,

@@ -85,6 +85,7 @@ pub fn make(state: &RingState, verb: &Verb) -> Result<Plan, PlanRefused> {
         Verb::ReplaceNode { old, new, weight } => {
             let weight = weight.unwrap_or(standing.member(old)?.weight);
             let joins = joiner(state, new, Some(weight))?;
+            standing.same_pool(old, new)?;
             (with(&without(&state.members, old), &joins), standing.handed_over(old, new))
         }
         Verb::SetWeight { id, weight } => {

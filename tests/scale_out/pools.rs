@@ -126,6 +126,9 @@ async fn what_cannot_be_assigned_is_refused_and_nothing_is_journaled_with_a_user
     assert_eq!(json(&cluster, &["assign-user", "secret-user", "--pool", "shared"]).await["already_there"], 1);
     cluster.add_standby("n3", &VIP).await;
     done(&cluster, &["add-node", "n3"]).await;
+    refused(&cluster, &["plan", "replace-node", "n1", "n3"], 1, "already").await;
+    cluster.add_standby("n4", &VIP).await;
+    refused(&cluster, &["replace-node", "n1", "n4"], 1, "in pool vip").await;
     let list = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(list.path(), "secret-user\nsecret-other\n\nsecret-user\n").expect("written");
     let file = list.path().to_str().expect("a path");

@@ -61,8 +61,8 @@ async fn a_gateway_and_an_old_owner_that_missed_the_change_never_return_the_old_
 async fn ask_old_owners(asked: BTreeMap<String, Door>) {
     let names: Vec<String> = asked.keys().cloned().collect();
     let answers = each(&names, async |user| {
-        let ask = |method| asked[user].request(method, user, "/v1/entries/k").header(NODE_EPOCH, "1").body("lost");
-        [answered(ask(Method::GET)).await, answered(ask(Method::PUT)).await]
+        let ask = |method| asked[user].request(method, user, "/v1/entries/k").header(NODE_EPOCH, "1");
+        [answered(ask(Method::GET)).await, answered(ask(Method::PUT).body("lost")).await]
     });
     for answer in answers.await.into_iter().flatten() {
         assert_eq!((answer.status, answer.header(NODE_EPOCH)), (421, "2"), "{answer:?}");

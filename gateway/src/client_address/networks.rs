@@ -40,6 +40,10 @@ impl std::str::FromStr for Networks {
     fn from_str(text: &str) -> Result<Self, NetworksInvalid> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let networks: Vec<IpNet> = parts.map(network).collect::<Result<_, _>>()?;
+        // Nothing is no list; a list of nobody would be taken for that.
+        if networks.is_empty() && !text.trim().is_empty() {
+            return Err(NetworksInvalid::Network(text.to_owned()));
+        }
         if networks.len() > NETWORKS_MAX { Err(NetworksInvalid::TooMany) } else { Ok(Self(networks.into())) }
     }
 }

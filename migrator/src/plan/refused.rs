@@ -56,6 +56,18 @@ pub enum PlanRefused {
     /// The user is where it is asked to be.
     #[error("the user is in pool {0} already")]
     AlreadyInPool(Pool),
+    /// A node of another pool cannot take the place.
+    #[error("{old} is in pool {old_pool} and {new} in pool {new_pool}: a node is replaced by one of its pool")]
+    OtherPool {
+        /// The member that would leave.
+        old: NodeId,
+        /// Its pool.
+        old_pool: Pool,
+        /// The node that would join.
+        new: NodeId,
+        /// Its pool.
+        new_pool: Pool,
+    },
     /// No other node that is up and stays serves the pool.
     #[error(
         "no other member that is up and stays is in pool {0}: start a cache-node with SHARDCACHE_NODE_POOL={0} and add it"

@@ -177,6 +177,15 @@ impl<'a> Standing<'a> {
         Ok(now.moves_to(&next).filter(|moving| self.owner(moving.slot) == leaver).collect())
     }
 
+    /// Users stay within their pool when one node takes the place of another.
+    pub(super) fn same_pool(&self, old: &NodeId, new: &NodeId) -> Result<(), PlanRefused> {
+        let pool = |id: &NodeId| self.row(id).map(|row| row.pool.clone()).unwrap_or_default();
+        if pool(old) == pool(new) {
+            return Ok(());
+        }
+        Err(PlanRefused::OtherPool { old: old.clone(), old_pool: pool(old), new: new.clone(), new_pool: pool(new) })
+    }
+
     /// All slots of `old`, to `new`.
     pub(super) fn handed_over(&self, old: &NodeId, new: &NodeId) -> Vec<SlotMove> {
         let of_old = self.state.slots.iter().map(|row| row.slot).filter(|&slot| self.owner(slot) == old);

@@ -29,6 +29,10 @@ pub(super) fn fault_of<B>(request: &Request<B>) -> Option<Problem> {
         },
         _ => "",
     };
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    let odd_coding = codings.next().is_some_and(|coding| !is_chunked(coding)) || codings.next().is_some();
+    let fault = if odd_coding { "Transfer-Encoding is chunked and nothing else" } else { fault };
     if !fault.is_empty() {
         return Some(Problem::new(ProblemCode::RequestInvalid, fault));
     }
@@ -79,6 +83,21 @@ mod tests {
         assert_eq!(get(Version::HTTP_2, "http://a/", &["b"]), invalid);
         assert_eq!(get(Version::HTTP_2, "/", &["a"]), None);
         assert_eq!(get(Version::HTTP_2, "/", &[]), invalid);
+    }
+
+    #[test]
+    fn a_body_comes_in_chunks_and_in_no_other_coding() {
+        let coded = |codings: &[&str]| {
+            let mut request = Request::builder().method(Method::PUT).uri("/").header(header::HOST, "a");
+            for coding in codings {
+                request = request.header(header::TRANSFER_ENCODING, *coding);
+            }
+            fault_of(&request.body(()).expect("a request")).map(|problem| problem.code)
+        };
+        assert_eq!((coded(&[]), coded(&["chunked"]), coded(&["Chunked"])), (None, None, None));
+        for odd in [&["gzip, chunked"][..], &["identity, chunked"], &["chunked", "chunked"], &["foo", "chunked"]] {
+            assert_eq!(coded(odd), Some(ProblemCode::RequestInvalid), "{odd:?}");
+        }
     }
 
     #[test]
