@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use origin::{NodeRow, RingState};
+use origin::{NodeRow, RingState, SlotRow};
 use placement::rebalance::next_ring;
 use placement::ring::SlotMove;
 use placement::{Member, NodeId, PinnedUser, Pool, Ring, SLOT_COUNT, Slot, UserId, Weight};
@@ -92,7 +92,20 @@ impl<'a> Standing<'a> {
         Ok(moves)
     }
 
+    /// Slots that users fall into by hash at nodes of other pools, which kept them while no node of `shared` was there.
+    fn kept_by_others(&self) -> impl Iterator<Item = &'a SlotRow> {
+        let standing = *self;
+        let kept = move |row: &&SlotRow| !standing.is_shared(&row.owner) && standing.is_up(&row.owner);
+        self.state.slots[..SLOT_COUNT].iter().filter(kept)
+    }
+
     fn hashed_to_fill(&self, member: &Member) -> Result<Vec<SlotMove>, PlanRefused> {
+        let kept = self.kept_by_others().map(|row| SlotMove::new(row.slot, row.owner.clone(), member.id.clone()));
+        let kept: Vec<SlotMove> = kept.collect();
+        if !kept.is_empty() {
+            // First of all; what is too much of it, the others of `shared` take afterwards as their share.
+            return Ok(kept);
+        }
         let counts = |id: &NodeId| id != &member.id && ((self.takes(id) && self.is_shared(id)) || self.owns_hashed(id));
         let mut before: Vec<Member> = self.state.members.iter().filter(|other| counts(&other.id)).cloned().collect();
         let mut after = before.clone();
@@ -140,7 +153,7 @@ impl<'a> Standing<'a> {
         let all: u64 = self.state.members.iter().filter(|m| counts(&m.id)).map(|m| u64::from(m.weight.get())).sum();
         let somebody_is_away = self.state.members.iter().any(|m| self.owns_hashed(&m.id) && !self.takes(&m.id));
         let share = SLOT_COUNT as u64 * u64::from(member.weight.get());
-        owned == 0 || (!somebody_is_away && owned * all * 4 < share * 3)
+        owned == 0 || self.kept_by_others().next().is_some() || (!somebody_is_away && owned * all * 4 < share * 3)
     }
 
     /// The moves that give all slots of `leaver` to members that may take.
@@ -233,8 +246,7 @@ impl<'a> Standing<'a> {
         holders.push(Holder { id: member.id.clone(), weight: member.weight, held });
         let place = holders.len() - 1;
         let mut moves = Vec::new();
-        let mut take =
-            |row: &origin::SlotRow| moves.push(SlotMove::new(row.slot, row.owner.clone(), member.id.clone()));
+        let mut take = |row: &SlotRow| moves.push(SlotMove::new(row.slot, row.owner.clone(), member.id.clone()));
         rest.retain(|row| {
             let kept_for_it = row.owner != member.id && !self.is_in(&row.owner, pool) && self.is_up(&row.owner);
             if kept_for_it {

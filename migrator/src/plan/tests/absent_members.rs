@@ -235,3 +235,26 @@ fn a_member_that_got_less_than_its_share_because_another_was_away_gets_the_rest_
     assert!(is_even(&rest, &["n1", "n2", "n3"]), "{:?}", rest.shares);
     assert!(readmission(&state).is_none());
 }
+
+#[test]
+fn what_another_pool_kept_while_nobody_of_shared_was_there_comes_back_to_shared() {
+    let mut state = ring();
+    row_of(&mut state, "n3").pool = "vip".parse().expect("a pool");
+    end_lease(&mut state, "n1");
+    for gone in ["n1", "n2"] {
+        end_lease(&mut state, gone);
+        let owners = takeover(&state, &node(gone)).expect("owners");
+        owners.into_iter().for_each(|(slot, owner)| state.slots[slot.index()].owner = owner);
+    }
+    assert_eq!(owned(&state, "n3"), SLOT_COUNT, "better served there than not at all");
+    assert!(readmission(&state).is_none());
+    for back in ["n1", "n2"] {
+        row_of(&mut state, back).lease_left_ms = 2000;
+        let plan = readmission(&state).expect("a plan");
+        assert!(plan.moves.iter().all(|moving| moving.to == node(back)), "{back}");
+        carry_out(&mut state, &plan);
+    }
+    assert_eq!(owned(&state, "n3"), 0);
+    assert!(owned(&state, "n1").abs_diff(owned(&state, "n2")) < 200);
+    assert!(readmission(&state).is_none());
+}
